@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import chain, count
@@ -257,58 +257,50 @@ def select(  # noqa: PLR0913  # each is an option of its own
     )
 
 
+@dataclass(slots=True)
 class _Chunks:
-    """The shown chunks with their prices: an implementation of ``engine.choice.Whole``.
+    """The shown chunks with their prices: an implementation of ``engine.choice.ChoiceWhole``.
 
-    The form of an upgrade is negated, because a longer text is the higher form.
+    The form of an upgrade is negated, because a longer text is the higher form. ``order``: the worths by
+    which the text is ordered, if it is. ``forms``: of the shown chunks.
     """
 
-    def __init__(
-        self,
-        chunks: Sequence[Chunk],
-        counter: Counter,
-        separator: str,
-        copied: Mapping[int, int],
-        order: Sequence[int] | None,
-    ) -> None:
-        self._chunks = chunks
-        self._order = order
-        self._counter = counter
-        self._separator = separator
-        self._copied = copied
-        self.forms: dict[int, int] = {}
+    chunks: Sequence[Chunk]
+    counter: Counter
+    separator: str
+    copied: Mapping[int, int]
+    order: Sequence[int] | None
+    forms: dict[int, int] = field(default_factory=dict)
 
     def take_critical(self, budget: int) -> int:
         """Show the critical chunks and return the remaining room. Raises ``ContextCriticalOverflow``."""
         critical = [
             i
-            for i, one in enumerate(self._chunks)
-            if one.priority is Priority.CRITICAL and i not in self._copied
+            for i, one in enumerate(self.chunks)
+            if one.priority is Priority.CRITICAL and i not in self.copied
         ]
         self.forms = dict.fromkeys(critical, 0)
-        load = self._counter.whole(self.joined())
+        load = self.counter.whole(self.joined())
         if load > budget:
-            sizes = [
-                (self._chunks[i].id or f"chunk {i}", self._counter.small(self.text(i))) for i in critical
-            ]
+            sizes = [(self.chunks[i].id or f"chunk {i}", self.counter.small(self.text(i))) for i in critical]
             raise ContextCriticalOverflow(
                 fixed_load=load,
                 budget=budget,
                 critical=sizes,
                 smallest_change=raise_budget(budget, load),
-                estimate=not self._counter.tokenizer.identity.exact,
+                estimate=not self.counter.tokenizer.identity.exact,
                 what="chunks",
             )
         # The last chunk has no separator after it.
-        return budget - load if critical else budget + self._counter.small(self._separator)
+        return budget - load if critical else budget + self.counter.small(self.separator)
 
     @property
     def chosen(self) -> list[int]:
         """The shown chunks, in the order of the text."""
-        return sorted(self.forms, key=lambda i: (0 if self._order is None else self._order[i], i))
+        return sorted(self.forms, key=lambda i: (0 if self.order is None else self.order[i], i))
 
     def joined(self) -> str:
-        return self._separator.join(map(self.text, self.chosen))
+        return self.separator.join(map(self.text, self.chosen))
 
     def text(self, i: int) -> str:
         return self._text(i, self.forms[i])
@@ -316,9 +308,9 @@ class _Chunks:
     def result(self, i: int, worth: int) -> SelectedChunk:
         form, reason = self.forms.get(i), ChunkReason.CHOSEN
         if form is None:
-            reason = ChunkReason.COPY if i in self._copied else ChunkReason.NO_ROOM
-        size = 0 if form is None else self._counter.small(self.text(i))
-        return SelectedChunk(i, self._chunks[i].id, form, size, worth, reason, self._copied.get(i))
+            reason = ChunkReason.COPY if i in self.copied else ChunkReason.NO_ROOM
+        size = 0 if form is None else self.counter.small(self.text(i))
+        return SelectedChunk(i, self.chunks[i].id, form, size, worth, reason, self.copied.get(i))
 
     def at_least(self, upgrade: Upgrade) -> int:
         """Return 0: there is no lower bound without counting."""
@@ -339,11 +331,11 @@ class _Chunks:
 
         It is at least 1: what a caller's function counts as 0 would fit however little room there is.
         """
-        text = self._text(i, form) + self._separator
-        return max(bool(text), self._counter.count(text))
+        text = self._text(i, form) + self.separator
+        return max(bool(text), self.counter.count(text))
 
     def _text(self, i: int, form: int) -> str:
-        return self._chunks[i].text if form == 0 else self._chunks[i].forms[form - 1]
+        return self.chunks[i].text if form == 0 else self.chunks[i].forms[form - 1]
 
 
 def _scored(chunks: Sequence[Chunk], scorer: Scorer, query: str) -> list[Chunk]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,85 +56,75 @@ _LINE_END = re.compile(rb"\n")
 _DELIMITER = "\n\n"
 
 
+@dataclass(slots=True)
 class Board:
     """The candidate files and their token counts. An ``engine.choice.ChoiceWhole``; items are pieces."""
 
-    def __init__(
-        self,
-        files: Sequence[File],
-        tokens: Sequence[int],
-        counter: Counter,
-        mode: str,
-        *,
-        line_numbers: bool = False,
-        memory: CountCache | None = None,
-    ) -> None:
-        self._numbers = line_numbers
-        self._memory = memory
-        self._files = files
-        self._tokens = tokens
-        self._counter = counter
-        self._markup = find_renderer(mode)
-        self._candidates: dict[int, CandidateFile] = {}
-        self._items: list[tuple[int, int]] = []
-        self._first: dict[int, int] = {}
-        self._sizes: dict[tuple[int, int], int] = {}
-        self._worths: list[int] = []
-        self._outlined_only: set[int] = set()
-        self._limits_outlines = False
-        self._markup_room = 0
+    files: Sequence[File]
+    tokens: Sequence[int]
+    counter: Counter
+    mode: str
+    line_numbers: bool = False
+    memory: CountCache | None = None
+    candidates: dict[int, CandidateFile] = field(default_factory=dict)
+    _items: list[tuple[int, int]] = field(default_factory=list)
+    _first: dict[int, int] = field(default_factory=dict)
+    _sizes: dict[tuple[int, int], int] = field(default_factory=dict)
+    _worths: list[int] = field(default_factory=list)
+    _outlined_only: set[int] = field(default_factory=set)
+    _limits_outlines: bool = False
+    _markup_room: int = 0
 
     def add(self, indices: Iterable[int]) -> None:
         """Cut these files into pieces."""
-        new = [i for i in dict.fromkeys(indices) if i not in self._candidates]
-        files = [self._files[i] for i in new]
-        cuts = cut_all([(file.data, file.kind.outline) for file in files], self._memory)
+        new = [i for i in dict.fromkeys(indices) if i not in self.candidates]
+        files = [self.files[i] for i in new]
+        cuts = cut_all([(file.data, file.kind.outline) for file in files], self.memory)
         blocks = [file.block() for file in files]
-        around = [
-            (_around(self._markup.summary(block, "")), _around(self._markup.full(block))) for block in blocks
-        ]
-        self._counter.count_small([text for both in around for texts in both for text in texts])
-        small = self._counter.small
+        markup = find_renderer(self.mode)
+        around = [(_around(markup.summary(block, "")), _around(markup.full(block))) for block in blocks]
+        self.counter.count_small([text for both in around for texts in both for text in texts])
+        small = self.counter.small
         for i, file, cut, (shortened, whole) in zip(new, files, cuts, around, strict=True):
-            content = small(numbered(file.data.decode(), 1)) if self._numbers else self._tokens[i]
+            content = small(numbered(file.data.decode(), 1)) if self.line_numbers else self.tokens[i]
             full = sum(map(small, whole)) + content
             frame = sum(map(small, shortened))
-            self._candidates[i] = CandidateFile(file, cut, frame, full, self._numbers)
+            self.candidates[i] = CandidateFile(file, cut, frame, full, self.line_numbers)
             self._first[i] = len(self._items)
             self._items += [(i, p) for p in range(len(cut.pieces))]
 
     def reset(self) -> None:
         """Show nothing."""
-        for candidate in self._candidates.values():
+        for candidate in self.candidates.values():
             candidate.hide()
 
     def keep(self, indices: Iterable[int]) -> None:
         """Show these files in full, whatever else is shown."""
         for i in indices:
-            self._candidates[i].show_full()
+            self.candidates[i].show_full()
 
     @property
     def shown(self) -> dict[int, CandidateFile]:
         """The files of which something is shown."""
-        return {i: candidate for i, candidate in self._candidates.items() if candidate.is_shown}
+        return {i: candidate for i, candidate in self.candidates.items() if candidate.is_shown}
 
     def upgrades(
         self, worth: Worth, ranks: Sequence[int], depths: Depths, allowed: Sequence[PieceForm]
     ) -> list[Upgrade]:
         """Return each form of each piece with its worth. ``allowed``: the best form for each file."""
         found = []
-        self._outlined_only = {i for i in self._candidates if allowed[i] is PieceForm.OUTLINE}
+        self._outlined_only = {i for i in self.candidates if allowed[i] is PieceForm.OUTLINE}
         if len(self._worths) != len(self._items):
-            cut = [(i, self._candidates[i].cut.pieces[p]) for i, p in self._items]
+            cut = [(i, self.candidates[i].cut.pieces[p]) for i, p in self._items]
             values = zip(cut, worth.pieces(cut), strict=True)
             own = [0 if piece.is_notice else value for (_, piece), value in values]
 
             def text_of(n: int) -> bytes:
                 i, piece = cut[n]
-                return self._files[i].data[piece.start : piece.end]
+                return self.files[i].data[piece.start : piece.end]
 
             self._worths = counted_once(text_of, own)
-        for i, candidate in self._candidates.items():
+        for i, candidate in self.candidates.items():
             worths = self._worths[self._first[i] : self._first[i] + len(candidate.cut.pieces)]
             best = max(worths, default=0)
             for p, value in enumerate(worths):
@@ -155,7 +145,7 @@ class Board:
     def _outlines(self, item: int, value: int, worth: Standing) -> Iterator[tuple[int, PieceForm]]:
         """Yield the worths of a piece's outlines without a query: of the brief one, and of the whole."""
         i, p = self._items[item]
-        candidate = self._candidates[i]
+        candidate = self.candidates[i]
         short = brief(candidate.cut.signatures[p], partial(worth.name, i))
         if short is not None:
             candidate.briefs[p] = short.text
@@ -171,21 +161,21 @@ class Board:
             if size > 6 * room:
                 break
             i, p = self._items[upgrade.item]
-            text = self._candidates[i].piece_text(p, PieceForm(upgrade.form))
+            text = self.candidates[i].piece_text(p, PieceForm(upgrade.form))
             size += len(text)
             texts.append(text)
-        self._counter.count_small(texts)
+        self.counter.count_small(texts)
 
     @property
     def least(self) -> int | None:
         """The tokens of the smallest file in full."""
-        return min((candidate.full_price for candidate in self._candidates.values()), default=None)
+        return min((candidate.full_price for candidate in self.candidates.values()), default=None)
 
     # The methods of ``ChoiceWhole``.
 
     def at_least(self, upgrade: Upgrade) -> int:
         i, p = self._items[upgrade.item]
-        candidate = self._candidates[i]
+        candidate = self.candidates[i]
         if upgrade.form != PieceForm.FULL:
             return len(candidate.outline(p, PieceForm(upgrade.form))) // _BYTES_PER_TOKEN
         piece = candidate.cut.pieces[p]
@@ -193,7 +183,7 @@ class Board:
 
     def price(self, upgrade: Upgrade) -> int | None:
         i, p = self._items[upgrade.item]
-        candidate = self._candidates[i]
+        candidate = self.candidates[i]
         form = PieceForm(upgrade.form)
         before = candidate.forms[p]
         if before >= form or (not candidate.is_shown and candidate.frame > self._markup_room):
@@ -211,7 +201,7 @@ class Board:
 
     def take(self, upgrade: Upgrade) -> None:
         i, p = self._items[upgrade.item]
-        candidate = self._candidates[i]
+        candidate = self.candidates[i]
         if not candidate.is_shown:
             self._markup_room -= candidate.frame
         candidate.show(p, PieceForm(upgrade.form))
@@ -288,7 +278,7 @@ class Board:
         tokens = 0
         for introduction in introductions:
             i, start = introduction.file, introduction.start
-            candidate = self._candidates[i]
+            candidate = self.candidates[i]
             if candidate.is_shown:
                 continue
             p = next(p for p, piece in enumerate(candidate.cut.pieces) if start < piece.end)
@@ -301,7 +291,7 @@ class Board:
     def _take_back(self, introductions: Iterable[Introduction]) -> None:
         """Show nothing of the files of which only the introduction is shown."""
         for introduction in introductions:
-            candidate = self._candidates[introduction.file]
+            candidate = self.candidates[introduction.file]
             if candidate.part is not None:
                 candidate.hide()
 
@@ -320,7 +310,7 @@ class Board:
             return 0
         for upgrade in sorted(upgrades, key=_by_worth)[:_MAX_TRIES]:
             i, p = self._items[upgrade.item]
-            candidate = self._candidates[i]
+            candidate = self.candidates[i]
             before = candidate.forms[p]
             if upgrade.form != PieceForm.FULL or before is PieceForm.FULL or candidate.part is not None:
                 continue
@@ -333,7 +323,7 @@ class Board:
 
     def _show_lines(self, i: int, p: int, start: int, room: int, least: int) -> int:
         """Show the lines of a piece from ``start`` that fit; return their tokens, 0 if below ``least``."""
-        candidate = self._candidates[i]
+        candidate = self.candidates[i]
         ends = [
             match.end()
             for match in _LINE_END.finditer(candidate.file.data, start, candidate.cut.pieces[p].end)
@@ -352,13 +342,13 @@ class Board:
         return size
 
     def _price(self, i: int) -> int:
-        candidate = self._candidates[i]
+        candidate = self.candidates[i]
         if not candidate.is_shown:
             return 0
         if candidate.is_full:
             return candidate.full_price
         total = candidate.frame
-        small = self._counter.small
+        small = self.counter.small
         parted = None if candidate.part is None else candidate.part.piece
         for pieces in candidate.runs():
             total += small(candidate.mark(pieces))
@@ -375,7 +365,7 @@ class Board:
         size = self._sizes.get(key)
         if size is None:
             i, p = self._items[item]
-            size = self._sizes[key] = self._counter.small(self._candidates[i].piece_text(p, form))
+            size = self._sizes[key] = self.counter.small(self.candidates[i].piece_text(p, form))
         return size
 
 
