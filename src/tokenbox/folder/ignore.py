@@ -145,27 +145,26 @@ class _Union(NamedTuple):
 
 
 class _Patterns:
-    """The patterns of a rule file: those for the last step of a path, and those for all of it."""
+    """The patterns of a rule file, each compiled once.
 
-    __slots__ = ("_for_files", "_for_folders", "_ignores")
+    ``unions``: by whether they match the last step of a path only, and whether they match folders only.
+    """
+
+    __slots__ = ("_ignores", "_unions")
 
     def __init__(self, of_lines: Sequence[Glob]) -> None:
-        globs = dict(enumerate(reversed(of_lines)))  # the last line first: it decides
-        self._ignores = [not glob.negative for glob in globs.values()]
-        self._for_files = _by_subject({n: glob for n, glob in globs.items() if not glob.folders_only})
-        self._for_folders = _by_subject(globs)
+        kinds: dict[tuple[bool, bool], dict[int, Glob]] = {}
+        for n, glob in enumerate(reversed(of_lines)):  # the last line first: it decides
+            kinds.setdefault((glob.name_only, glob.folders_only), {})[n] = glob
+        self._ignores = [not glob.negative for glob in reversed(of_lines)]
+        self._unions = [(*kind, _Union.of(globs)) for kind, globs in kinds.items()]
 
     def decide(self, path: bytes, *, is_folder: bool) -> bool | None:
         """Return whether ``path`` itself is ignored, not only a folder above it; None if no line matches."""
-        of_names, of_paths = self._for_folders if is_folder else self._for_files
-        line = of_names.first(path.rpartition(b"/")[2])
-        of_path = of_paths.first(path)
-        if line is None or (of_path is not None and of_path < line):
-            line = of_path
-        return None if line is None else self._ignores[line]
-
-
-def _by_subject(globs: Mapping[int, Glob]) -> tuple[_Union, _Union]:
-    """Return the patterns for the last step of a path, and those for all of it."""
-    names = {n: glob for n, glob in globs.items() if glob.name_only}
-    return _Union.of(names), _Union.of({n: glob for n, glob in globs.items() if n not in names})
+        name = path.rpartition(b"/")[2]
+        best = None
+        for name_only, folders_only, union in self._unions:
+            if is_folder or not folders_only:
+                line = union.first(name if name_only else path)
+                best = line if best is None or (line is not None and line < best) else best
+        return None if best is None else self._ignores[best]

@@ -50,6 +50,13 @@ class Note:
     detail: str = ""
     line: int | None = None
 
+    @classmethod
+    def of_failure(cls, path: str, error: OSError) -> Note:
+        """Return the note on something that cannot be read."""
+        if isinstance(error, FileNotFoundError):
+            return cls(path, NoteKind.VANISHED)
+        return cls(path, NoteKind.UNREADABLE, str(error.strerror))
+
     @property
     def order(self) -> tuple[str, str, int, str]:
         """The sort key of notes."""

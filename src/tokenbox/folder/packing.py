@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.compose.blocks import render_blocks
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tokenbox.content.blocks import Block, FileTreeBlock
     from tokenbox.engine.choice import Choice
     from tokenbox.folder.ahead import CountAhead
+    from tokenbox.folder.focus import InFocus
     from tokenbox.folder.introducing import Introduction
     from tokenbox.folder.listing import Folder
     from tokenbox.folder.source import Source
@@ -97,73 +98,75 @@ class _Draft(NamedTuple):
     gap: int | None = None
 
 
+@dataclass(slots=True)
 class _Packer:
-    def __init__(  # the arguments of ``pack_source``, checked
-        self,
-        source: Source,
-        counter: Counter,
-        budget: int | None,
-        mode: str,
-        options: PackOptions,
-        cache: CountCache | None,
-        proof: Sink | None,
-    ) -> None:
-        self._source = source
-        self._counter = counter
-        self._budget = budget
-        self._mode = mode
-        self._options = options
-        # Read at once: a misspelt name is an error even if everything fits.
-        self._focus = in_focus(source.files, options.focus, cache)
-        self._cache = cache
-        self._proof = proof
-        self._texts = [i for i, file in enumerate(source.files) if file.text is not None]
-        self._tokens: dict[int, int] = {}
-        self._tree = file_tree({file.path: file.size for file in source.files})
-        self._worth: Worth | None = None
-        self._worths: dict[int, int] = {}
-        self._ranks = [int(Priority.NORMAL if file.asked is None else file.asked) for file in source.files]
-        self._best_forms = self._allowed_forms()
-        # The blocks of every pack: commits and changes before the files, instructions after them.
-        self._leading, self._trailing = source.leading, source.trailing
+    """The arguments of ``pack_source``, checked, and what is known of the files.
+
+    ``focus``: read at once, as a misspelt name is an error even if everything fits. ``texts``: the numbers of
+    the files with a text. ``tokens`` and ``worths``: of these files. ``tree``: the block of all files.
+    """
+
+    source: Source
+    counter: Counter
+    budget: int | None
+    mode: str
+    options: PackOptions
+    cache: CountCache | None
+    proof: Sink | None
+    focus: Sequence[InFocus] = field(init=False)
+    texts: list[int] = field(init=False)
+    tokens: dict[int, int] = field(default_factory=dict)
+    worth: Worth | None = None
+    worths: dict[int, int] = field(default_factory=dict)
+    tree: FileTreeBlock = field(init=False)
+    ranks: list[int] = field(init=False)
+    best_forms: list[PieceForm] = field(init=False)
+
+    def __post_init__(self) -> None:
+        files = self.source.files
+        self.focus = in_focus(files, self.options.focus, self.cache)
+        self.texts = [i for i, file in enumerate(files) if file.text is not None]
+        self.tree = file_tree({file.path: file.size for file in files})
+        self.ranks = [int(Priority.NORMAL if file.asked is None else file.asked) for file in files]
+        self.best_forms = self._allowed_forms()
 
     def count(self, ahead: CountAhead | None) -> None:
         """Count the texts. Files that cannot all fit are weighed while ``ahead`` counts."""
-        files, budget = self._source.files, self._budget
-        missing = self._texts
+        files, budget = self.source.files, self.budget
+        missing = self.texts
         if ahead is not None:
             ahead.submit()
-            if budget is not None and self._source.size > _MAX_BYTES_PER_TOKEN * budget:
+            if budget is not None and self.source.size > _MAX_BYTES_PER_TOKEN * budget:
                 self._weighed()
             ahead.wait()
-            if ahead.tokenizer.identity == self._counter.tokenizer.identity:
-                known = ((i, ahead.counts.get(files[i].data)) for i in self._texts)
-                self._tokens = {i: count for i, count in known if count is not None}
-                missing = [i for i in self._texts if i not in self._tokens]
+            if ahead.tokenizer.identity == self.counter.tokenizer.identity:
+                known = ((i, ahead.counts.get(files[i].data)) for i in self.texts)
+                self.tokens = {i: count for i, count in known if count is not None}
+                missing = [i for i in self.texts if i not in self.tokens]
         # In groups, as all texts at once would take as much memory again.
         for start in range(0, len(missing), _AT_ONCE):
             group = missing[start : start + _AT_ONCE]
-            sizes = self._counter.count_all([files[i].data.decode() for i in group])
-            self._tokens.update(zip(group, sizes, strict=True))
+            sizes = self.counter.count_all([files[i].data.decode() for i in group])
+            self.tokens.update(zip(group, sizes, strict=True))
 
     def everything(self) -> PackedFolder | None:
         """Return all files in full, or None if that does not fit."""
-        if self._budget is not None and sum(self._tokens.values()) > self._budget:
+        if self.budget is not None and sum(self.tokens.values()) > self.budget:
             return None
-        if self._options.levels and min(self._best_forms) is not PieceForm.FULL:
+        if self.options.levels and min(self.best_forms) is not PieceForm.FULL:
             return None
-        if self._options.order is FileOrder.WORTH:
+        if self.options.order is FileOrder.WORTH:
             self._by_worth(self._weighed())
-        room = None if self._budget is None else _tree_room(self._budget)
+        room = None if self.budget is None else _tree_room(self.budget)
         tree = self._listing(self._folders(), room).text(None)
-        texts: dict[int, str | None] = dict.fromkeys(self._texts)
-        draft = _Draft(tree, texts, dict.fromkeys(self._texts, FileShown.FULL))
+        texts: dict[int, str | None] = dict.fromkeys(self.texts)
+        draft = _Draft(tree, texts, dict.fromkeys(self.texts, FileShown.FULL))
         rendering = self._render(draft)
         return None if rendering.over else self._packed(draft, rendering)
 
     def chosen(self) -> PackedFolder:
         """Return a pack of the pieces worth most, up to the budget."""
-        budget = self._budget
+        budget = self.budget
         assert budget is not None  # noqa: S101  # without a budget everything fits
         worth = self._weighed()
         order = self._by_worth(worth)
@@ -175,12 +178,12 @@ class _Packer:
         root = self._folders()
         introduced = [] if worth.is_led else self._introductions()
         board = Board(
-            self._source.files,
-            [self._tokens.get(i, 0) for i in range(len(self._source.files))],
-            self._counter,
-            self._mode,
-            line_numbers=self._options.line_numbers,
-            memory=self._cache,
+            self.source.files,
+            [self.tokens.get(i, 0) for i in range(len(self.source.files))],
+            self.counter,
+            self.mode,
+            line_numbers=self.options.line_numbers,
+            memory=self.cache,
         )
         for _ in range(_MAX_ROUNDS):
             board.reset()
@@ -190,13 +193,13 @@ class _Packer:
             candidates = self._candidates(order, budget * factor + more)
             board.add([*kept, *candidates, *(introduction.file for introduction in introduced)])
             board.keep(kept)
-            upgrades = board.upgrades(worth, self._ranks, depths, self._best_forms)
+            upgrades = board.upgrades(worth, self.ranks, depths, self.best_forms)
             choice = board.run(upgrades, max(0, content), depths, introduced)
             if choice.left > budget // 50 + _LEFTOVER and len(candidates) < len(order):
                 factor *= _CANDIDATE_GROWTH
                 continue
             draft = self._draft(board, listing, choice)
-            if not (draft.tree or draft.texts or self._leading or self._trailing):
+            if not (draft.tree or draft.texts or self.source.leading or self.source.trailing):
                 return self._tree_alone(self._listing(root, max(0, free)), budget, free, board.least)
             rendering = self._render(draft)
             if rendering.over:
@@ -210,22 +213,22 @@ class _Packer:
                 if not larger.over:
                     draft, rendering = fuller, larger
             return self._packed(draft, rendering)
-        name = self._counter.tokenizer.identity.name
+        name = self.counter.tokenizer.identity.name
         raise TokenizerError(f"the counter {name} is not consistent: a count must depend on the text only.")
 
     def _weighed(self) -> Worth:
-        if self._worth is None:
-            self._worth = weigh(self._source, self._options, self._focus, self._cache)
-        return self._worth
+        if self.worth is None:
+            self.worth = weigh(self.source, self.options, self.focus, self.cache)
+        return self.worth
 
     def _by_worth(self, worth: Worth) -> list[int]:
-        self._worths = {i: worth.document(i) for i in self._texts}
-        return sorted(self._texts, key=lambda i: (self._ranks[i], -self._worths[i], i))
+        self.worths = {i: worth.document(i) for i in self.texts}
+        return sorted(self.texts, key=lambda i: (self.ranks[i], -self.worths[i], i))
 
     def _allowed_forms(self) -> list[PieceForm]:
         """Return the best form that the level rules allow for each file."""
-        level_of = last_match([(rule.glob, rule.level) for rule in self._options.levels])
-        levels = (level_of(file.path) for file in self._source.files)
+        level_of = last_match([(rule.glob, rule.level) for rule in self.options.levels])
+        levels = (level_of(file.path) for file in self.source.files)
         return [PieceForm.FULL if level is None else level for level in levels]
 
     def _candidates(self, order: Sequence[int], tokens: int) -> list[int]:
@@ -234,28 +237,28 @@ class _Packer:
             if tokens <= 0:
                 break
             found.append(i)
-            tokens -= min(max(self._tokens[i], _CANDIDATE_MIN), _CANDIDATE_MAX)
+            tokens -= min(max(self.tokens[i], _CANDIDATE_MIN), _CANDIDATE_MAX)
         return found
 
     def _introductions(self) -> list[Introduction]:
-        if int(Priority.HIGH) in self._ranks:  # all of these files come first
+        if int(Priority.HIGH) in self.ranks:  # all of these files come first
             return []
         return [
             introduction
-            for introduction in introductions(self._source.files)
-            if self._best_forms[introduction.file] is PieceForm.FULL
+            for introduction in introductions(self.source.files)
+            if self.best_forms[introduction.file] is PieceForm.FULL
         ]
 
     def _folders(self) -> Folder:
-        worths = self._worths
+        worths = self.worths
         return folders(
-            (file.path, self._tokens.get(i), worths.get(i, 0)) for i, file in enumerate(self._source.files)
+            (file.path, self.tokens.get(i), worths.get(i, 0)) for i, file in enumerate(self.source.files)
         )
 
     def _listing(self, root: Folder, room: int | None) -> Listing:
         def counts(lines: Sequence[str]) -> list[int]:
-            self._counter.count_small(lines)
-            return [self._counter.small(line) for line in lines]
+            self.counter.count_small(lines)
+            return [self.counter.small(line) for line in lines]
 
         return Listing(root, room, counts)
 
@@ -263,8 +266,8 @@ class _Packer:
         """Return the files of priority critical, which are always shown in full."""
         return [
             i
-            for i in self._texts
-            if self._source.files[i].asked is Priority.CRITICAL and self._best_forms[i] is PieceForm.FULL
+            for i in self.texts
+            if self.source.files[i].asked is Priority.CRITICAL and self.best_forms[i] is PieceForm.FULL
         ]
 
     def _fixed(self, kept: Sequence[int], budget: int) -> int:
@@ -272,16 +275,16 @@ class _Packer:
 
         Raises ``ContextCriticalOverflow`` if they exceed the budget.
         """
-        markup, counter = find_renderer(self._mode), self._counter
-        blocks = [*self._leading, *self._trailing, *(self._block(i, full=True) for i in kept)]
+        markup, counter = find_renderer(self.mode), self.counter
+        blocks = [*self.source.leading, *self.source.trailing, *(self._block(i, full=True) for i in kept)]
         sizes = [counter.small(markup.full(block).text + "\n\n") for block in blocks]
-        frame = markup.summary(self._tree, "")
+        frame = markup.summary(self.tree, "")
         outer = (f"{markup.start}\n", frame.before, f"{frame.after}\n\n", markup.end)
         total = sum(sizes) + sum(map(counter.small, outer))
         if total > budget and blocks:
             # The sum is an upper bound, because tokens may span the borders of blocks: count the real text.
             total = render_blocks(
-                blocks, counter.tokenizer, None, self._mode, verbosity="full", cache=self._cache
+                blocks, counter.tokenizer, None, self.mode, verbosity="full", cache=self.cache
             ).total
             if total <= budget:
                 return total
@@ -306,46 +309,46 @@ class _Packer:
             forms[i] = (
                 FileShown.FULL if texts[i] is None else FileShown.FOCUSED if has_body else FileShown.OUTLINE
             )
-        tree = listing.text({self._source.files[i].path: how for i, how in forms.items()})
+        tree = listing.text({self.source.files[i].path: how for i, how in forms.items()})
         return _Draft(tree, texts, forms, choice.gap_permille)
 
     def _render(self, draft: _Draft, proof: Sink | None = None) -> BlockLayout:
         order = sorted(draft.texts)
-        if self._options.order is FileOrder.WORTH:  # the best last, nearest to the question
-            order.sort(key=lambda i: self._worths.get(i, 0))
-        blocks: list[Block] = [replace(self._tree, summary=draft.tree)] if draft.tree else []
-        blocks += self._leading
+        if self.options.order is FileOrder.WORTH:  # the best last, nearest to the question
+            order.sort(key=lambda i: self.worths.get(i, 0))
+        blocks: list[Block] = [replace(self.tree, summary=draft.tree)] if draft.tree else []
+        blocks += self.source.leading
         texts = draft.texts
         blocks += [replace(self._block(i, full=texts[i] is None), summary=texts[i]) for i in order]
-        blocks += self._trailing
+        blocks += self.source.trailing
         render = render_blocks if proof is None else self._proven(proof, draft.forms)
         return render(
             blocks,
-            self._counter.tokenizer,
-            self._budget,
-            self._mode,
+            self.counter.tokenizer,
+            self.budget,
+            self.mode,
             verbosity="summary",
-            cache=self._cache,
+            cache=self.cache,
         )
 
     def _packed(self, draft: _Draft, rendering: BlockLayout) -> PackedFolder:
         """Return the pack of a draft that fits, rendered again if it needs a proof."""
-        if self._proof is not None:
-            rendering = self._render(draft, self._proof)
+        if self.proof is not None:
+            rendering = self._render(draft, self.proof)
         forms, listed = draft.forms, FileShown.LISTED
         files = tuple(
-            PackedFile(file.name, file.size, self._tokens.get(i), forms.get(i, listed), self._worths.get(i))
-            for i, file in enumerate(self._source.files)
+            PackedFile(file.name, file.size, self.tokens.get(i), forms.get(i, listed), self.worths.get(i))
+            for i, file in enumerate(self.source.files)
         )
-        blocks, notes = rendering.inputs, self._source.notes
-        return PackedFolder(rendering, files, self._options, draft.gap, blocks, notes)
+        blocks, notes = rendering.inputs, self.source.notes
+        return PackedFolder(rendering, files, self.options, draft.gap, blocks, notes)
 
     def _proven(self, proof: Sink, forms: Mapping[int, FileShown]) -> Callable[..., BlockLayout]:
         """Return ``render_blocks`` with proof; the evidence includes the options and each file's worth."""
         from tokenbox.proof.calls import proven  # a third of the start, and most need none
         from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
 
-        options, query = self._options, self._options.query
+        options, query = self.options, self.options.query
         asked = {
             "id": CHOICE,
             "query": None if query is None else hashlib.sha256(utf8(query)).hexdigest(),
@@ -356,12 +359,12 @@ class _Packer:
         }
         files = [
             {
-                "id": f"{CHOICE} {self._source.files[i].name}",
+                "id": f"{CHOICE} {self.source.files[i].name}",
                 "decision": forms.get(i, FileShown.LISTED).name.lower(),
-                "base_size": self._tokens[i],
-                "worth": None if i not in self._worths else str(self._worths[i]),
+                "base_size": self.tokens[i],
+                "worth": None if i not in self.worths else str(self.worths[i]),
             }
-            for i in self._texts
+            for i in self.texts
         ]
         return proven(
             RENDER_BLOCKS,
@@ -369,9 +372,9 @@ class _Packer:
         )
 
     def _block(self, i: int, *, full: bool) -> CodeBlock | DocumentBlock:
-        file = self._source.files[i]
+        file = self.source.files[i]
         block = file.block()
-        if full and self._options.line_numbers:
+        if full and self.options.line_numbers:
             return replace(block, content=numbered(file.data.decode(), 1).encode())
         return block
 
@@ -390,7 +393,7 @@ class _Packer:
             f"Use --budget {least}.",
             budget=budget,
             minimum_budget=least,
-            blocks=len(self._source.files),
+            blocks=len(self.source.files),
         )
 
 

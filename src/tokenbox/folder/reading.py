@@ -23,10 +23,8 @@ def read_file(root: str, path: str) -> tuple[bytes | None, Note | None]:
             return _settled(handle, path)
         finally:
             os.close(handle)
-    except FileNotFoundError:
-        return None, Note(shown(path), NoteKind.VANISHED)
     except OSError as error:
-        return None, Note(shown(path), NoteKind.UNREADABLE, str(error.strerror))
+        return None, Note.of_failure(shown(path), error)
 
 
 def _settled(handle: int, path: str) -> tuple[bytes | None, Note | None]:

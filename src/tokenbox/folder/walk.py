@@ -180,11 +180,7 @@ class _Walker:
         return "" if inside else "it leads out of the folder"
 
     def _note_failure(self, path: str, error: OSError) -> None:
-        if isinstance(error, FileNotFoundError):
-            note = Note(shown(path) or ".", NoteKind.VANISHED)
-        else:
-            note = Note(shown(path) or ".", NoteKind.UNREADABLE, str(error.strerror))
-        self.notes.append(note)
+        self.notes.append(Note.of_failure(shown(path) or ".", error))
 
 
 def kind_of_special(mode: int) -> str:
