@@ -256,13 +256,14 @@ class _Run:
         settled = packing.settled(self.given, choices.purpose, surveyed.settings.pack)
         focus = tuple(choices.focus or ())
         options = packing.PackOptions.of(settled, self.query, focus=focus, scorer=choices.scorer)
+        said = _text_of(choices.instructions)
         read = partial(
             packing.read,
             surveyed,
             settled,
             rules=self.rules,
             redact=choices.redact,
-            instructions=_text_of(choices.instructions),
+            instructions=surveyed.settings.instructions if said is None else said,
         )
         if choices.text_format is PackFormat.BCP and not (choices.tree or choices.check):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:

@@ -134,8 +134,8 @@ def read(
     """Read the files of a survey.
 
     ``rules`` override the project's own. ``redact``: replace secrets. ``instructions``: a text to show after
-    the files, in place of the project's. ``advance`` is called after each file, ``seen`` with the text of
-    each. Raises :class:`NothingToPack` and ``GitProblem``.
+    the files. ``advance`` is called after each file, ``seen`` with the text of each. Raises
+    :class:`NothingToPack` and ``GitProblem``.
     """
     settings = settings or PackSettings()
     include, exclude = settings.include or (), settings.exclude or ()
@@ -171,8 +171,7 @@ def read(
     priors = {file.path: file.prior for file in files}
     cleaned = tuple(reader.change(change, priors.get(change.path)) for change in changes)
     log_text = reader.text(commits, "git log")
-    given = surveyed.settings.instructions if instructions is None else instructions
-    said = None if given is None else reader.text(given, "instructions")
+    said = None if instructions is None else reader.text(instructions, "instructions")
     notes = sorted({*reader.notes, *surveyed.found.notes}, key=lambda note: note.order)
     return Source(root, tuple(files), cleaned, tuple(notes), log_text, said)
 

@@ -94,8 +94,9 @@ def pack(call: ToolRun) -> list[str]:
     job.begin(2 * len(surveyed.found.files))
     source = folder.read(
         surveyed,
-        include=arguments.get("include", ()),
-        exclude=arguments.get("exclude", ()),
+        folder.PackSettings(
+            include=tuple(arguments.get("include", ())), exclude=tuple(arguments.get("exclude", ()))
+        ),
         advance=job.advance,
     )
     counter, limit = call.desk.counter(arguments), call.desk.limit(arguments)
