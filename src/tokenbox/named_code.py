@@ -38,6 +38,12 @@ def is_code(name: object) -> bool:
     )
 
 
+def name_of(code: object) -> str:
+    """Return ``module:name`` of a function, or of the class of a callable object."""
+    named = code if hasattr(code, "__qualname__") else type(code)
+    return f"{getattr(named, '__module__', '?')}:{getattr(named, '__qualname__', '?')}"
+
+
 def allow(*names: object, folder: str | None = None) -> None:
     """Allow this process to import these names. A name that is not a ``module:function`` is ignored.
 

@@ -16,6 +16,7 @@ from tokenbox import ContextCriticalOverflow, Section, ctx
 from tokenbox.ctx import Candidate, CutChunks, StrategyFailed, UnknownStrategy
 from tokenbox.errors import InvalidTokenizer
 from tokenbox.named_code import entry_points_of
+from tokenbox.policy.guard import needed
 from tokenbox.policy.strategies import by_worth
 from tokenbox.tokenizers.registry import of_packages
 
@@ -231,7 +232,7 @@ def test_by_worth_is_within_the_budget_where_the_critical_ones_are(
     assert kept == sorted(set(kept))
     assert {one.index for one in candidates if one.critical} <= set(kept)
     size = sum(len(chunks[i][0]) for i in kept)
-    critical = sum(len(text) + 8 for text, is_critical in chunks if is_critical)
+    critical = sum(len(text) for text, is_critical in chunks if is_critical)
     assert size <= max(budget, critical)
 
 
@@ -249,3 +250,36 @@ def test_settings_name_a_strategy_for_each_kind(project: Path) -> None:
     ctx.reload()
     assert ctx.pack(["a"], model="mine").strategy == "box"
     assert ctx.pack(chat, model="mine").strategy == "window"  # box is not for chats
+
+
+@pytest.mark.parametrize("form", ["sections", "messages", "blocks"])
+def test_by_worth_keeps_everything_that_fits_and_spends_the_budget(form: str) -> None:
+    """A chunk of three tokens costs no eight more."""
+    made: dict[str, list[Any]] = {
+        "sections": [f"t{n}" for n in range(300)],
+        "messages": [{"role": "user", "content": f"t{n}"} for n in range(300)],
+        "blocks": [document(f"t{n}", f"t{n}") for n in range(300)],
+    }
+    chunks = made[form]
+    whole = ctx.estimate(None, chunks, tokenizer="utf8-bytes").tokens_in
+    everything = ctx.pack(chunks, whole, 0, strategy="worth", tokenizer="utf8-bytes", uncertain="allow")
+    assert not everything.dropped
+    half = ctx.pack(chunks, whole // 2, 0, strategy="worth", tokenizer="utf8-bytes", uncertain="allow")
+    assert whole * 45 // 100 < half.total <= whole // 2
+
+
+def test_a_plan_that_the_guard_refuses_is_not_made_again_for_every_token_less() -> None:
+    """Whole chunks are dropped: any budget of at least what they have gives the same plan."""
+    asked: list[int] = []
+
+    def first(chunks: Sequence[Candidate], budget: int, count: Callable[[str], int]) -> list[int]:
+        asked.append(budget)
+        return list(range(budget // 1_001))
+
+    chunks = ["x" * 4_000] * 40
+    plan = ctx.pack(chunks, 33_000, 0, strategy=first, tokenizer="chars4")
+    limit = needed(plan.count)[0] - 1
+    asked.clear()
+    again = ctx.pack(chunks, limit, 0, strategy=first, tokenizer="chars4")
+    assert needed(again.count)[0] <= limit
+    assert len(asked) <= 8

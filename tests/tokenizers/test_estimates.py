@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.tokenizers import corpora
 from tokenbox.characters import unassigned
 from tokenbox.errors import InvalidText, TokenizerError, UnsupportedOperation
 from tokenbox.tokenizers.estimates import Chars4, CodeAware
-from tokenbox.tokenizers.protocol import Tokenizer
+from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.tokenizers.utf8 import FacetUnits, Utf8Bytes
 
@@ -207,3 +208,58 @@ def test_a_count_that_python_cannot_show_is_refused(count: int) -> None:
     image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.b/c.png"}}]}
     with pytest.raises(TokenizerError, match="media_tokens gave a value of type int"):
         tokenbox.fit([image], 10_000, "o200k_base", media_tokens=count)
+
+
+class Own:
+    """A tokenizer of the caller's, with all methods of the protocol."""
+
+    def __init__(self, answer: object) -> None:
+        self.identity = TokenizerIdentity("own", "1", "f" * 64, exact=True)
+        self._answer = answer
+
+    def count(self, text: str) -> Any:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    def count_batch(self, texts: Sequence[str]) -> Any:
+        return [self.count(text) for text in texts]
+
+    def encode(self, text: str) -> list[int]:
+        return []
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return ""
+
+
+@pytest.mark.parametrize("answer", [-5, 1.5, None, True, ValueError("boom")])
+def test_a_callers_tokenizer_is_not_believed(answer: object) -> None:
+    """An object with the methods of the protocol is validated as a function is: the guard stays closed."""
+    calls: list[Callable[[], object]] = [
+        lambda: tokenbox.count("text", tokenizer=Own(answer)),
+        lambda: tokenbox.fit([{"role": "user", "content": "text"}], 100, Own(answer)),
+        lambda: tokenbox.layout([{"id": "a", "content": "text"}], 100, Own(answer)),
+        lambda: tokenbox.ctx.enforce("m", ["text"], max_ctx=100, tokenizer=Own(answer)),
+    ]
+    for call in calls:
+        with pytest.raises(TokenizerError, match=r"the tokenizer own (gave|failed)"):
+            call()
+
+
+def test_a_callers_tokenizer_keeps_its_identity_and_its_weights() -> None:
+    class Characters(AdditiveTokenizer):
+        _identity = TokenizerIdentity("characters", "1", "c" * 64, exact=True)
+
+        def weigh(self, text: str) -> int:
+            return len(text)
+
+        def count_of(self, weight: int) -> int:
+            return weight
+
+    found = as_tokenizer(Characters())
+    assert isinstance(found, AdditiveTokenizer)
+    assert found.identity == Characters().identity
+    assert found.count_batch(["abc", ""]) == [3, 0]
+    with pytest.raises(TokenizerError, match="surrogate"):
+        found.weigh("\ud800")
+    assert as_tokenizer(found) is found

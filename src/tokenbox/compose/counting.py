@@ -56,7 +56,7 @@ class Counter:
     def sizes_when_read(self, sections: Sequence[Section]) -> Measured[int]:
         """Return the count of each section's content; one is computed when it is read."""
         if self._sizes is None or self._sizes[0] is not sections:
-            by = "sizes", self._cache, getattr(self.tokenizer, "function", self.tokenizer)
+            by = "sizes", self._cache, getattr(self.tokenizer, "inner", self.tokenizer)
             contents = contents_of(sections)
 
             def count(indices: Sequence[int]) -> list[int]:

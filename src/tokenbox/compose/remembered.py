@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.seamed import joined_total
 from tokenbox.errors import TokenizerError
-from tokenbox.tokenizers.registry import is_callers_own
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -122,12 +121,9 @@ class RememberedCounts:
 
 
 def counted(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
-    """Count texts without a cache. A caller's own tokenizer gets no text with lone surrogates."""
+    """Count texts without a cache."""
     if not isinstance(texts, Sequence):
         raise TokenizerError(f"texts are a list, not {type(texts).__name__}.")
-    if is_callers_own(tokenizer):
-        for text in texts:
-            utf8(text)
     if len(texts) == 1:
         return [tokenizer.count(texts[0])]  # faster than a batch of one
     return tokenizer.count_batch(texts)

@@ -17,7 +17,7 @@ from tokenbox.compose.requests import By, PartCost
 from tokenbox.content.message import Message, thaw
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.tokenizers.estimates import Larger
-from tokenbox.tokenizers.registry import is_callers_own
+from tokenbox.tokenizers.guarded import is_callers_own
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:

@@ -124,7 +124,7 @@ class Guarding:
             verdict = guard(count, limits)
             if verdict.ok:
                 return {**request, key: messages}, count
-            room -= verdict.over
+            room = min(room, count.total) - verdict.over
         raise OverWindow(verdict)
 
     def answered(self, request: Mapping[str, Any], count: Count, used: int | None) -> None:

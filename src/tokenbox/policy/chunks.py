@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -121,7 +122,7 @@ def read_chunks(
     kind = next(iter(kinds), ChunkKind.SECTIONS)
     request = _checked(Chunks(kind, tuple(items), separator), tools)
     if request.kind is ChunkKind.SECTIONS and len(set(request.ids)) < len(request.ids):
-        twice = next(name for i, name in enumerate(request.ids) if name in request.ids[:i])
+        twice = Counter(request.ids).most_common(1)[0][0]
         raise InvalidChunks(f"two chunks have the id {twice!r}. Ids are unique.", id=twice)
     return request
 

@@ -33,30 +33,15 @@ def windowed(
     return made, chunk_plans(request, made), _summaries(request, made, counter)
 
 
-def chosen(
-    request: Chunks, indices: Sequence[int], name: str, counter: Counts
-) -> tuple[Fitted[Any], list[ChunkPlan]]:
+def chosen(request: Chunks, indices: Sequence[int], name: str, counter: Counts) -> Fitted[Any]:
     """Return a user's choice. Raises :class:`StrategyFailed` if it separates a call from its result."""
-    selected = [request.items[i] for i in indices]
-    made = _fitted(request, selected, None, counter)
+    made = _fitted(request, [request.items[i] for i in indices], None, counter)
     if made.evicted:
         raise StrategyFailed(
             f"the strategy {name} separated a tool call from its results, which no server accepts.",
             strategy=name,
         )
-    sizes = sizes_of(request, counter)
-    kept = set(indices)
-    plans = [
-        ChunkPlan(
-            i,
-            request.ids[i],
-            WindowDecision.KEPT if i in kept else WindowDecision.EVICTED,
-            size,
-            size if i in kept else 0,
-        )
-        for i, size in enumerate(sizes)
-    ]
-    return made, plans
+    return made
 
 
 def _fitted(request: Chunks, items: Sequence[Item], budget: int | None, counter: Counts) -> Fitted[Any]:

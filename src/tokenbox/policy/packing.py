@@ -14,7 +14,7 @@ from tokenbox.compose.sections import layout
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.request import read_request
-from tokenbox.conversation.record import Fitted
+from tokenbox.conversation.record import Fitted, WindowDecision
 from tokenbox.engine.ladder import Form
 from tokenbox.engine.result import Decision
 from tokenbox.errors import TokenboxError
@@ -35,6 +35,8 @@ from tokenbox.policy.strategies import (
     WORTH,
     Candidate,
     ChosenLayout,
+    Picked,
+    Ranking,
     by_worth,
     check_budget,
     choose,
@@ -43,6 +45,8 @@ from tokenbox.policy.strategies import (
 )
 
 if TYPE_CHECKING:
+    from enum import StrEnum
+
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import Count
     from tokenbox.policy.chunks import Chunks
@@ -168,10 +172,10 @@ def pack(
     budget = limits.input_limit
     planned, count = _plan(strategy, request, budget, counter)
     while limits.denies(tokens := needed(count, rule)[0]) and budget > 0:
-        # The margin of an estimate grows with its total: shrink the budget in proportion, and by at least 1.
-        # Without an upper bound, drop a tenth at a time until what has none is dropped too.
+        # The margin of an estimate grows with its total: shrink the budget in proportion, and so far that
+        # something is dropped. Without an upper bound, drop a tenth at a time until what has none is dropped.
         smaller = count.total * 9 // 10 if tokens == NO_BOUND else budget * limits.input_limit // tokens
-        budget = min(budget - 1, smaller)
+        budget = max(0, min(budget - 1, planned.layout.total - 1, smaller))
         planned, count = _plan(strategy, request, budget, counter)
     return PackPlan(
         packed=tuple(chunk for chunk in planned.chunks if chunk.decision.value not in _DROPPED),
@@ -292,36 +296,100 @@ def _planner(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Plan
 
 def _by_function(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
     """Plan by a user's strategy, or by worth."""
-    room = budget
+    name, offer = name_of(strategy), _offer(request, counter)
+
+    def planned(picked: Picked) -> Planned:
+        if request.kind is ChunkKind.SECTIONS:
+            return _sections_chosen(picked, name, offer.candidates, request, budget, counter)
+        return _whole_chosen([index for index, _ in picked], name, offer, request, counter)
+
     try:
-        planned = _choose(strategy, request, budget, room, counter)
-        while strategy is by_worth and room > 0 and planned.layout.total > budget:
-            # It adds up chunks, and what is sent has separators, markers and tools as well.
-            room = max(0, room - (planned.layout.total - budget))
-            planned = _choose(strategy, request, budget, room, counter)
-        check_budget(name_of(strategy), planned.layout.total, budget)
+        if strategy is by_worth:
+            made = _most_worth(Ranking(offer.candidates), budget, planned)
+        else:
+            may_change = request.kind is ChunkKind.SECTIONS
+            made = planned(choose(strategy, offer.candidates, budget, offer.count, may_change=may_change))
+        check_budget(name, made.layout.total, budget)
     except StrategyFailed:
         # If not even what must be kept fits, no strategy is to blame: this raises that, with the figures.
         _planner(DEFAULT_STRATEGY[request.kind], request.kind)(request, budget, counter)
         raise
-    return planned
+    return made
 
 
-def _choose(strategy: Strategy, request: Chunks, budget: int, room: int, counter: Counts) -> Planned:
-    """Return what the strategy chooses for ``room`` tokens of chunks."""
-    name = name_of(strategy)
+# The rounds in which the room for the most relevant chunks is approached.
+_ROUNDS: Final = 6
+
+
+def _most_worth(ranking: Ranking, budget: int, planned: Callable[[Picked], Planned]) -> Planned:
+    """Choose by worth for as much room as the separators, markers and tools leave to the chunks."""
+
+    def within(room: int) -> Planned:
+        return planned([(index, None) for index in ranking.within(room)])
+
+    low, high = ranking.needed, ranking.total
+    if (made := within(high)).layout.total <= budget:
+        return made
+    over, fits, best = made.layout.total, 0, None
+    if low > 0:
+        best = within(low)
+        fits = best.layout.total
+    for _ in range(_ROUNDS):
+        # The total is taken to grow with the room, from what fits to what is over.
+        if fits >= budget or not low < (room := low + (high - low) * (budget - fits) // (over - fits)) < high:
+            break
+        if (made := within(room)).layout.total <= budget:
+            low, fits, best = room, made.layout.total, made
+        else:
+            high, over = room, made.layout.total
+    return within(low) if best is None else best
+
+
+class _Offer(NamedTuple):
+    """The chunks as a strategy sees them, their places in the request, and a function that counts a text."""
+
+    candidates: Sequence[Candidate]
+    places: Sequence[int]
+    count: Callable[[str], int]
+
+
+def _offer(request: Chunks, counter: Counts) -> _Offer:
     if request.kind is ChunkKind.MESSAGES:
         candidates = messages.candidates_of(request, counter)
-        count = _text_count(counter)
-        picked = choose(strategy, candidates, room, count, may_change=False)
-        return Planned(*messages.chosen(request, [index for index, _ in picked], name, counter))
-    may_change = request.kind is ChunkKind.SECTIONS
-    tokenizer = section_tokenizer(request, counter) if may_change else text_counter(counter)
-    candidates = _candidates(request, tokenizer)
-    picked = choose(strategy, candidates, room, tokenizer.count, may_change=may_change)
-    if request.kind is ChunkKind.BLOCKS:
-        return _blocks_chosen(picked, candidates, request, tokenizer)
-    return _sections_chosen(picked, name, candidates, request, budget, counter)
+        return _Offer(candidates, range(len(candidates)), _text_count(counter))
+    if request.kind is ChunkKind.SECTIONS:
+        tokenizer = section_tokenizer(request, counter)
+        candidates = _candidates(request, tokenizer)
+        return _Offer(candidates, range(len(candidates)), tokenizer.count)
+    tokenizer = text_counter(counter)
+    # Without annotations, which are about other blocks.
+    places = [i for i, block in enumerate(request.items) if not isinstance(block, AnnotationBlock)]
+    return _Offer(_block_candidates(request, places, tokenizer), places, tokenizer.count)
+
+
+def _whole_chosen(
+    indices: Sequence[int], name: str, offer: _Offer, request: Chunks, counter: Counts
+) -> Planned:
+    """Return the chosen messages or blocks."""
+    made: AnyLayout
+    if request.kind is ChunkKind.MESSAGES:
+        made, decisions = messages.chosen(request, indices, name, counter), _OF_MESSAGES
+        sizes = {index: offer.candidates[index].tokens for index in indices}
+    else:
+        blocks = [request.items[offer.places[index]] for index in indices]
+        shown = render_blocks(blocks, text_counter(counter), verbosity="full")
+        made, decisions = shown, _OF_BLOCKS
+        sizes = {index: block.size for index, block in zip(indices, shown.blocks, strict=True)}
+    chunks = [
+        ChunkPlan(place, one.id, decisions[one.index in sizes], one.tokens, sizes.get(one.index, 0))
+        for place, one in zip(offer.places, offer.candidates, strict=True)
+    ]
+    return Planned(made, chunks)
+
+
+# The decisions on a chunk that was left out, and on one that was chosen.
+_OF_MESSAGES: Final[tuple[StrEnum, StrEnum]] = (WindowDecision.EVICTED, WindowDecision.KEPT)
+_OF_BLOCKS: Final[tuple[StrEnum, StrEnum]] = (Decision.DROPPED, Decision.KEPT)
 
 
 def _text_count(counter: Counts) -> Callable[[str], int]:
@@ -332,9 +400,7 @@ def _text_count(counter: Counts) -> Callable[[str], int]:
 
 
 def _candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:
-    """Return the chunks as a strategy sees them, without annotations, which are about other blocks."""
-    if request.kind is ChunkKind.BLOCKS:
-        return _block_candidates(request, tokenizer)
+    """Return the sections as a strategy sees them."""
     sizes = COUNTS.each(tokenizer, request.texts)
     return [
         Candidate(i, one.id, one.content, size, one.priority, one.shrink == 0, one.role)
@@ -343,7 +409,7 @@ def _candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:
 
 
 def _sections_chosen(
-    chosen: Sequence[tuple[int, str | None]],
+    chosen: Picked,
     name: str,
     candidates: Sequence[Candidate],
     request: Chunks,
@@ -392,46 +458,18 @@ def _decision(candidate: Candidate, text: str | None) -> Decision:
     return Decision.KEPT if text == candidate.text else Decision.COMPRESSED
 
 
-def _block_candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:
+def _block_candidates(request: Chunks, places: Sequence[int], tokenizer: Tokenizer) -> list[Candidate]:
+    """Return the blocks at ``places`` as a strategy sees them."""
     priorities = resolve_priorities(request.items)
-    candidates: list[Candidate] = []
-    for i, block in enumerate(request.items):
-        if isinstance(block, AnnotationBlock):
-            continue
-        alone = render_blocks([block], tokenizer, verbosity="full")
-        priority = priorities[i]
-        candidates.append(
-            Candidate(
-                len(candidates),
-                request.ids[i],
-                alone.text,
-                alone.total,
-                int(priority),
-                priority is Priority.CRITICAL,
-            )
+    rendered = [render_blocks([request.items[i]], tokenizer, verbosity="full") for i in places]
+    return [
+        Candidate(
+            index,
+            request.ids[i],
+            alone.text,
+            alone.total,
+            int(priorities[i]),
+            priorities[i] is Priority.CRITICAL,
         )
-    return candidates
-
-
-def _blocks_chosen(
-    chosen: Sequence[tuple[int, str | None]],
-    candidates: Sequence[Candidate],
-    request: Chunks,
-    tokenizer: Tokenizer,
-) -> Planned:
-    places = [request.ids.index(one.id) for one in candidates]
-    made: BlockLayout = render_blocks(
-        [request.items[places[index]] for index, _ in chosen], tokenizer, verbosity="full"
-    )
-    sizes = {index: block.size for (index, _), block in zip(chosen, made.blocks, strict=True)}
-    chunks = [
-        ChunkPlan(
-            places[one.index],
-            one.id,
-            Decision.KEPT if one.index in sizes else Decision.DROPPED,
-            one.tokens,
-            sizes.get(one.index, 0),
-        )
-        for one in candidates
+        for index, (i, alone) in enumerate(zip(places, rendered, strict=True))
     ]
-    return Planned(made, chunks)

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
-# Tokens that a chunk may cost beside its text: the markers of a message, or a separator.
-_OVERHEAD = 8
-
-
 def by_worth(
     candidates: Sequence[Candidate],
     budget: int,
@@ -41,32 +37,51 @@ def by_worth(
 ) -> list[int]:
     """Return the chunks to send, in their order: the critical ones, then the most relevant that fit.
 
-    The question is the last user message, else the last critical chunk; without one, later chunks are
-    preferred. A tool's result stays with the message before it.
+    Only their own tokens are counted here, without markers and separators. The question is the last user
+    message, else the last critical chunk; without one, later chunks are preferred. A tool's result stays with
+    the message before it.
     """
-    groups: list[list[Candidate]] = []
-    for one in candidates:
-        if one.role == "tool" and groups:
-            groups[-1].append(one)
-        else:
-            groups.append([one])
-    question = _question(candidates)
-    texts = ["\n".join(one.text for one in group) for group in groups]
-    worths = list(range(len(groups)))
-    if question is not None:
-        documents = [Document(group[0].id, text.encode()) for group, text in zip(groups, texts, strict=True)]
-        relevance = Relevance(documents, read_query(question.text))
-        worths = [
-            relevance.piece(i, PieceSpan(0, len(document.data))) for i, document in enumerate(documents)
+    return Ranking(candidates).within(budget)
+
+
+class Ranking:
+    """The chunks by worth, in groups that stay together.
+
+    ``needed``: the tokens of those that are always kept; ``total``: of all.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._groups: list[list[Candidate]] = []
+        for one in candidates:
+            if one.role == "tool" and self._groups:
+                self._groups[-1].append(one)
+            else:
+                self._groups.append([one])
+        question = _question(candidates)
+        worths = list(range(len(self._groups)))
+        if question is not None:
+            texts = ["\n".join(one.text for one in group).encode() for group in self._groups]
+            documents = [Document(group[0].id, text) for group, text in zip(self._groups, texts, strict=True)]
+            relevance = Relevance(documents, read_query(question.text))
+            worths = [relevance.piece(i, PieceSpan(0, len(text))) for i, text in enumerate(texts)]
+        self._sizes = [sum(one.tokens for one in group) for group in self._groups]
+        self._always = {
+            i for i, group in enumerate(self._groups) if any(one.critical or one is question for one in group)
+        }
+        self._others = [
+            i for i in sorted(range(len(worths)), key=lambda i: (-worths[i], -i)) if i not in self._always
         ]
-    sizes = [sum(one.tokens + _OVERHEAD for one in group) for group in groups]
-    kept = {i for i, group in enumerate(groups) if any(one.critical or one is question for one in group)}
-    left = budget - sum(sizes[i] for i in kept)
-    for i in sorted(range(len(groups)), key=lambda i: (-worths[i], -i)):
-        if i not in kept and sizes[i] <= left:
-            kept.add(i)
-            left -= sizes[i]
-    return [one.index for i in sorted(kept) for one in groups[i]]
+        self.total = sum(self._sizes)
+        self.needed = sum(self._sizes[i] for i in self._always)
+
+    def within(self, budget: int) -> list[int]:
+        """Return the indices of those always kept and of the best that fit beside them, in their order."""
+        kept, left = set(self._always), budget - self.needed
+        for i in self._others:
+            if self._sizes[i] <= left:
+                kept.add(i)
+                left -= self._sizes[i]
+        return [one.index for i in sorted(kept) for one in self._groups[i]]
 
 
 def _question(candidates: Sequence[Candidate]) -> Candidate | None:
@@ -101,6 +116,9 @@ class Candidate:
 
 Choice = int | tuple[int, str]
 """The index of a chunk; or the index of a section, and the text that replaces it."""
+
+Picked = Sequence[tuple[int, str | None]]
+"""The indices of the chosen chunks in order, each with the text that replaces a section's, if any."""
 
 Strategy = Callable[[Sequence[Candidate], int, Callable[[str], int]], Iterable[Choice]]
 """``strategy(candidates, budget, count)`` returns what to send, in order. It must depend on nothing else."""
@@ -149,9 +167,7 @@ class ChosenLayout:
 
 def name_of(strategy: object) -> str:
     """Return the name of a user's strategy in records: its module and name, and its ``version`` if any."""
-    own = strategy if hasattr(strategy, "__qualname__") else type(strategy)
-    version = getattr(strategy, "version", None)
-    name = f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', type(strategy).__qualname__)}"
+    name, version = named_code.name_of(strategy), getattr(strategy, "version", None)
     return f"{name} {version}" if isinstance(version, str) else name
 
 
@@ -162,7 +178,7 @@ def choose(
     count: Callable[[str], int],
     *,
     may_change: bool,
-) -> list[tuple[int, str | None]]:
+) -> Picked:
     """Run the strategy twice, and return its choice: ``(index, new text or None)`` in order.
 
     Raises :class:`StrategyFailed` if it raises, if the two answers differ, or if the answer has an unknown
@@ -172,8 +188,8 @@ def choose(
     first, second = (_run(strategy, name, given, budget, count) for _ in range(2))
     if first != second:
         raise StrategyFailed(
-            f"the strategy {name} is not deterministic: asked twice, it gave {_shown(first)} and then "
-            f"{_shown(second)}. It must depend on its arguments only.",
+            f"the strategy {name} is not deterministic: asked twice, it gave {shown(first)} and then "
+            f"{shown(second)}. It must depend on its arguments only.",
             strategy=name,
         )
     chosen: list[tuple[int, str | None]] = []
@@ -182,7 +198,7 @@ def choose(
         if type(index) is not int or not 0 <= index < len(given) or not (text is None or type(text) is str):
             raise _broken(
                 name,
-                f"gave {_shown(answer)}: an answer is an index from 0 to {len(given) - 1}, or (index, text)",
+                f"gave {shown(answer)}: an answer is an index from 0 to {len(given) - 1}, or (index, text)",
             )
         candidate = given[index]
         changed = text is not None and text != candidate.text
@@ -191,8 +207,8 @@ def choose(
         if changed and candidate.critical:
             raise _broken(name, f"changed {candidate.id}, which is critical")
         chosen.append((index, text if changed else None))
-    indices = [index for index, _ in chosen]
-    if len(set(indices)) < len(indices):
+    indices = {index for index, _ in chosen}
+    if len(indices) < len(chosen):
         raise _broken(name, "chose a chunk twice")
     left_out = [one.id for one in given if one.critical and one.index not in indices]
     if left_out:
@@ -227,11 +243,6 @@ def _run(
 
 def _broken(name: str, fault: str) -> StrategyFailed:
     return StrategyFailed(f"the strategy {name} {fault}.", strategy=name)
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."
 
 
 def oldest_first(

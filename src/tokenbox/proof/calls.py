@@ -26,6 +26,7 @@ from tokenbox.conversation.low_water import AutoLowWater
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.lcp import LcpError, decode
 from tokenbox.lcp.frames import MAGIC
+from tokenbox.named_code import name_of
 from tokenbox.policy.override import Override
 from tokenbox.proof.bundle import INPUTS, MANIFEST
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible, SinkInvalid
@@ -357,9 +358,3 @@ def plain(value: object) -> object:  # noqa: PLR0911  # a table of types
         case Iterable():
             return list(map(plain, value))
     return {CODE: name_of(value)}
-
-
-def name_of(code: object) -> str:
-    """Return ``module:name`` of a function, or of the class of a callable object."""
-    named = code if hasattr(code, "__qualname__") else type(code)
-    return f"{getattr(named, '__module__', '?')}:{getattr(named, '__qualname__', '?')}"

@@ -8,6 +8,7 @@ from tokenbox.exports import on_first_use
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.cache import CacheInfo, CountCache
+    from tokenbox.tokenizers.guarded import CallableTokenizer
     from tokenbox.tokenizers.ownership import (
         disable_all_baselines,
         enable_baseline,
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
         unregister,
     )
     from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, Tokenizer, TokenizerIdentity
-    from tokenbox.tokenizers.registry import CallableTokenizer, TokenizerEntry, as_tokenizer, available, get
+    from tokenbox.tokenizers.registry import TokenizerEntry, as_tokenizer, available, get
     from tokenbox.tokenizers.truncation import truncate
 
 __all__ = [
@@ -47,9 +48,10 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any
         __name__,
         {
             "cache": "CacheInfo CountCache",
+            "guarded": "CallableTokenizer",
             "ownership": "disable_all_baselines enable_baseline enable_heuristic register resolve unregister",
             "protocol": "AdditiveTokenizer BaseTokenizer Tokenizer TokenizerIdentity",
-            "registry": "CallableTokenizer TokenizerEntry as_tokenizer available get",
+            "registry": "TokenizerEntry as_tokenizer available get",
             "truncation": "truncate",
         },
     )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, cast
+from typing import Any, Final, TypeVar, cast
 
-from tokenbox.errors import InvalidTokenizer, TokenizerError
+from tokenbox.errors import InvalidTokenizer, TokenizerError, shown
 from tokenbox.integers import given_count
+from tokenbox.named_code import name_of
 from tokenbox.tokenizers.engines import is_failure
-from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
-from tokenbox.tokenizers.registry import get
+from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.utf8 import utf8
+
+T = TypeVar("T")
 
 # Texts that any tokenizer must handle: blanks, line ends of all kinds, scripts, marks, NUL, a long run.
 PROBES: Final = (
@@ -31,72 +33,112 @@ PROBES: Final = (
 
 
 class GuardedTokenizer(BaseTokenizer):
-    """A wrapper with its own identity that validates a tokenizer's counts and converts its exceptions."""
+    """A caller's tokenizer whose counts are validated and whose exceptions are converted.
 
-    def __init__(self, inner: object, identity: TokenizerIdentity, *, cacheable: bool) -> None:
-        self._inner = inner
+    ``inner``: a function from a text to its count, or an object with ``count()``.
+    """
+
+    def __init__(
+        self, inner: object, identity: TokenizerIdentity, *, cacheable: bool, what: str = "tokenizer"
+    ) -> None:
+        self.inner = inner
         self._identity = identity
+        self._who = f"the {what} {identity.name}"
         self.cacheable = cacheable  # not for a function: without a fingerprint, its versions look the same
         self.cuts = getattr(inner, "cuts", None)
         self.cuts_proven = bool(getattr(inner, "cuts_proven", False))
         self.cheap = bool(getattr(inner, "cheap", False))
+        count = getattr(inner, "count", None)
+        self._count: Callable[[str], object] = count if callable(count) else cast("Any", inner)
 
     def __repr__(self) -> str:
-        return f"<GuardedTokenizer {self._identity.name} of {type(self._inner).__name__}>"
+        return f"<{type(self).__name__} {self._identity.name} of {type(self.inner).__name__}>"
 
     def count(self, text: str) -> int:
-        return self._validated([text], _one_by_one)[0]
+        return self._validated([text], lambda texts: map(self._count, texts))[0]
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         if isinstance(texts, str):
             raise TokenizerError("count_batch takes a list of texts, not str.")
-        return self._validated(texts, _as_batch if hasattr(self._inner, "count_batch") else _one_by_one)
+        together = getattr(self.inner, "count_batch", None)
+        return self._validated(texts, together or (lambda texts: map(self._count, texts)))
 
     def _validated(
-        self, texts: Sequence[str], count: Callable[[object, Sequence[str]], Sequence[object]]
+        self, texts: Sequence[str], count: Callable[[Sequence[str]], Iterable[object]]
     ) -> list[int]:
         for text in texts:
             utf8(text)  # raises for lone surrogates and for values that are not text
-        counts = cast("list[object]", self._call(lambda: list(count(self._inner, texts))))
+        counts = self._call(lambda: list(count(texts)))
         if len(counts) != len(texts):
-            raise TokenizerError(
-                f"the tokenizer {self._identity.name} gave {len(counts)} counts for {len(texts)} texts."
-            )
-        who = f"the tokenizer {self._identity.name}"
-        return [given_count(value, who) for value in counts]
+            raise TokenizerError(f"{self._who} gave {len(counts)} counts for {len(texts)} texts.")
+        return [given_count(value, self._who) for value in counts]
 
     def encode(self, text: str) -> list[int]:
-        if not hasattr(self._inner, "encode"):
-            return super().encode(text)
-        return cast("list[int]", self._call(lambda: list(self._inner.encode(text))))  # type: ignore[attr-defined]
+        encode = getattr(self.inner, "encode", None)
+        return super().encode(text) if encode is None else self._call(lambda: list(encode(text)))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        if not hasattr(self._inner, "decode"):
-            return super().decode(tokens)
-        return cast("str", self._call(lambda: str(self._inner.decode(tokens))))  # type: ignore[attr-defined]
+        decode = getattr(self.inner, "decode", None)
+        return super().decode(tokens) if decode is None else self._call(lambda: str(decode(tokens)))
 
-    def _call(self, function: Callable[[], object]) -> object:
+    def _call(self, function: Callable[[], T]) -> T:
         """Call the function; if it fails, raise a :class:`TokenizerError` from the exception."""
         try:
             return function()
         except TokenizerError:
             raise
         except BaseException as error:
-            if not is_failure(error):
+            if not is_failure(error) and not isinstance(error, SystemExit):
                 raise
-            raise TokenizerError(
-                f"the tokenizer {self._identity.name} failed: {type(error).__name__}: {error}"
-            ) from error
+            raise TokenizerError(f"{self._who} failed: {type(error).__name__}: {error}") from error
+
+
+class CallableTokenizer(GuardedTokenizer):
+    """A tokenizer from a function that counts a text. It is an estimate unless it is declared exact."""
+
+    def __init__(
+        self, function: Callable[[str], int], name: str | None = None, *, exact: bool = False
+    ) -> None:
+        label = name or getattr(function, "__qualname__", None) or type(function).__qualname__
+        # A function's behaviour cannot be fingerprinted, so the fingerprint is that of its name.
+        fingerprint = hashlib.sha256(f"callable:{label}".encode()).hexdigest()
+        identity = TokenizerIdentity(label, "unknown", fingerprint, exact)
+        super().__init__(function, identity, cacheable=False, what="counter")
+        self._count = function
+
+
+class _GuardedWeights(GuardedTokenizer, AdditiveTokenizer):
+    """A caller's additive tokenizer, with its weights."""
+
+    inner: AdditiveTokenizer
+
+    def weigh(self, text: str) -> int:
+        utf8(text)
+        return given_count(self._call(lambda: self.inner.weigh(text)), self._who)
+
+    def count_of(self, weight: int) -> int:
+        return given_count(self._call(lambda: self.inner.count_of(weight)), self._who)
+
+
+def with_identity(tokenizer: object, identity: TokenizerIdentity) -> GuardedTokenizer:
+    """Return a tokenizer with an identity, which is its own or differs only in its mark."""
+    kind = _GuardedWeights if isinstance(tokenizer, AdditiveTokenizer) else GuardedTokenizer
+    return kind(tokenizer, identity, cacheable=bool(getattr(tokenizer, "cacheable", True)))
+
+
+def is_callers_own(tokenizer: object) -> bool:
+    """Return True for code of the caller's, which counts by a rule of its own."""
+    while isinstance(tokenizer, GuardedTokenizer):
+        tokenizer = tokenizer.inner
+    return not type(tokenizer).__module__.startswith("tokenbox.")
 
 
 def guarded(impl: object, family: str, *, version: str, exact: bool) -> Tokenizer:
-    """Return ``impl`` as a validated tokenizer; a name or ``file:PATH`` is opened.
+    """Return ``impl`` as a validated tokenizer.
 
     ``version`` and ``exact`` are for a function or an object without an identity. Raises
     :class:`InvalidTokenizer` if ``impl`` is not a tokenizer, or does not behave like one.
     """
-    if isinstance(impl, str):
-        return get(impl)
     counts = callable(impl) or callable(getattr(impl, "count", None))
     if isinstance(impl, type | Sequence) or not counts:  # a list has a count too
         what = f"the class {impl.__name__}: give an instance" if isinstance(impl, type) else repr(type(impl))
@@ -108,12 +150,11 @@ def guarded(impl: object, family: str, *, version: str, exact: bool) -> Tokenize
     if isinstance(impl, BaseTokenizer) and type(impl).__module__.startswith("tokenbox."):
         return impl
     identity = getattr(impl, "identity", None)
-    known = isinstance(identity, TokenizerIdentity)
-    tokenizer = GuardedTokenizer(
-        impl,
-        cast("TokenizerIdentity", identity) if known else _identity(impl, family, version, exact=exact),
-        cacheable=known and bool(getattr(impl, "cacheable", True)),
-    )
+    if isinstance(identity, TokenizerIdentity):
+        tokenizer = with_identity(impl, identity)
+    else:
+        named = _identity(impl, family, version, exact=exact)
+        tokenizer = GuardedTokenizer(impl, named, cacheable=False)
     try_out(tokenizer, family)
     return tokenizer
 
@@ -122,11 +163,7 @@ def as_estimate(tokenizer: Tokenizer) -> Tokenizer:
     """Return a tokenizer with the same counts, marked as an estimate: it is exact for another model only."""
     if not tokenizer.identity.exact:
         return tokenizer
-    return GuardedTokenizer(
-        tokenizer,
-        replace(tokenizer.identity, exact=False),
-        cacheable=bool(getattr(tokenizer, "cacheable", True)),
-    )
+    return with_identity(tokenizer, replace(tokenizer.identity, exact=False))
 
 
 def try_out(tokenizer: Tokenizer, family: str) -> None:
@@ -148,31 +185,15 @@ def try_out(tokenizer: Tokenizer, family: str) -> None:
     for text, *counts in zip(PROBES, first, second, together, strict=True):
         if len(set(counts)) > 1:
             raise InvalidTokenizer(
-                f"the tokenizer of {family!r} is not deterministic: {_shown(text)} is "
+                f"the tokenizer of {family!r} is not deterministic: {shown(text)} is "
                 f"{' and then '.join(f'{count:,}' for count in counts)} tokens. A count depends on the text "
                 "only.",
                 family=family,
             )
 
 
-def _as_batch(inner: object, texts: Sequence[str]) -> Sequence[object]:
-    return cast("Sequence[object]", inner.count_batch(texts))  # type: ignore[attr-defined]
-
-
-def _one_by_one(inner: object, texts: Sequence[str]) -> Sequence[object]:
-    count = getattr(inner, "count", None)
-    one = cast("Callable[[str], object]", count if callable(count) else inner)
-    return [one(text) for text in texts]
-
-
 def _identity(impl: object, family: str, version: str, *, exact: bool) -> TokenizerIdentity:
     """Return the identity of user code, from its family, its name and its registered version."""
-    own = impl if hasattr(impl, "__qualname__") else type(impl)
-    label = f"{getattr(own, '__module__', '?')}.{getattr(own, '__qualname__', type(impl).__qualname__)}"
+    label = name_of(impl).replace(":", ".")
     fingerprint = hashlib.sha256(f"own:{family}:{label}:{version}".encode()).hexdigest()
     return TokenizerIdentity(family, version, fingerprint, exact)
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."

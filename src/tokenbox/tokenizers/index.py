@@ -8,7 +8,7 @@ cuts (a megabyte of one letter) is one chunk, and counted as a whole when it cha
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
@@ -109,9 +109,14 @@ class TextIndex:
             return 0
         if start == 0 and end == len(self):
             return self.total
-        if self._proven:
-            return self._tokens(self._measure_between(start, end))
-        return self._count_checked(start, end)
+        # Unproven cuts are trusted only that far inside the part.
+        near = 0 if self._proven else CONTEXT
+        low, before = self._first_cut(start + near)
+        high, up_to = self._last_cut(end - near)
+        if low >= high:
+            return self._tokens(self._measure(self._slice(start, end)))
+        inner = up_to - before
+        return self._tokens(self._part(start, low) + inner + self._part(high, end))
 
     def longest_prefix(self, max_tokens: int) -> int:
         """Return the length in characters of the longest prefix of at most ``max_tokens`` tokens.
@@ -269,87 +274,46 @@ class TextIndex:
             raise TokenizerError(f"the bounds are {start} and {stop}. Give character offsets of 0 or more.")
         return min(start, len(self)), min(stop, len(self))
 
-    def _measure_between(self, start: int, end: int) -> int:
-        """Measure ``text[start:end]``, which is not empty, from the sizes between the cuts inside it."""
-        (b, i), (c, j) = self._find(start), self._find(end - 1)
-        first, last = self._blocks[b], self._blocks[c]
-        at, to = start - self._starts[b] - first.starts[i], end - self._starts[c] - last.starts[j]
-        if (b, i) == (c, j):
-            chunk = first.chunks[i]
-            cuts, sizes = self._fine(chunk)
-            x, y = bisect_right(cuts, at), bisect_right(cuts, to) - 1
-            if at == 0:
-                x = 0
-            if x > y:
-                return self._measure(chunk.text[at:to])
-            inner = sizes[y] - sizes[x]
-            return self._part(chunk, at, cuts[x]) + inner + self._part(chunk, cuts[y], to)
-        inner = self._sizes[c] + last.sizes[j] - self._sizes[b] - first.sizes[i + 1]
-        return self._from(first.chunks[i], at) + inner + self._up_to(last.chunks[j], to)
+    def _first_cut(self, place: int) -> tuple[int, int]:
+        """Return the first cut at or after ``place``, or the end of the text, and the size before it."""
+        if place >= len(self):
+            return len(self), self._sizes[-1]
+        start, size, cuts, sizes = self._cuts_at(place)
+        i = bisect_left(cuts, place - start)
+        return start + cuts[i], size + sizes[i]
 
-    def _from(self, chunk: _Chunk, at: int) -> int:
-        if at == 0:
-            return chunk.size
-        cuts, sizes = self._fine(chunk)
-        x = bisect_right(cuts, at)
-        return self._part(chunk, at, cuts[x]) + chunk.size - sizes[x]
+    def _last_cut(self, place: int) -> tuple[int, int]:
+        """Return the last cut at or before ``place``, or the start of the text, and the size before it."""
+        if place <= 0:
+            return 0, 0
+        start, size, cuts, sizes = self._cuts_at(place)
+        i = bisect_right(cuts, place - start) - 1
+        return start + cuts[i], size + sizes[i]
 
-    def _up_to(self, chunk: _Chunk, to: int) -> int:
-        if to == len(chunk.text):
-            return chunk.size
-        cuts, sizes = self._fine(chunk)
-        y = bisect_right(cuts, to) - 1
-        return sizes[y] + self._part(chunk, cuts[y], to)
+    def _cuts_at(self, place: int) -> tuple[int, int, list[int], list[int]]:
+        """Return the start of the chunk at ``place``, the size before it, and the cuts and sizes in it.
 
-    def _part(self, chunk: _Chunk, start: int, end: int) -> int:
-        return self._measure(chunk.text[start:end]) if end > start else 0
-
-    def _fine(self, chunk: _Chunk) -> tuple[list[int], list[int]]:
-        """Return cuts about 32 characters apart in a chunk, with its ends, and the measure up to each."""
+        Proven cuts are about 32 characters apart, and found on first use. Of others, only the ends of a chunk
+        are known to hold.
+        """
+        b, i = self._find(place)
+        block = self._blocks[b]
+        chunk, rules = block.chunks[i], self.rules if self._proven else None
         if chunk.fine is None:
-            rules, text = self.rules, chunk.text
-            cuts = [0]
+            cuts, text = [0], chunk.text
             while rules is not None and (cut := rules.first(text, cuts[-1] + 31)) >= 0:
                 cuts.append(cut)
             cuts.append(len(text))
-            sizes = [self._measure(text[a:b]) for a, b in pairwise(cuts)]
+            sizes = [chunk.size]
+            if len(cuts) > 2:
+                sizes = [self._measure(text[left:right]) for left, right in pairwise(cuts)]
             chunk.fine = cuts, list(accumulate(sizes, initial=0))
-        return chunk.fine
+        return self._starts[b] + block.starts[i], self._sizes[b] + block.sizes[i], *chunk.fine
 
-    def _count_checked(self, start: int, end: int) -> int:
-        """Count by complete chunks at least ``CONTEXT`` characters inside the part, the rest directly."""
-        low, high = self._boundary_from(start + CONTEXT), self._boundary_to(end - CONTEXT)
-        if self.rules is None or low is None or high is None or low[2] >= high[2]:
-            return self._measure(self._slice(start, end))
-        inner = self._size_before(high) - self._size_before(low)
-        return self._measure(self._slice(start, low[2])) + inner + self._measure(self._slice(high[2], end))
-
-    def _boundary_from(self, place: int) -> tuple[int, int, int] | None:
-        """Return the first chunk starting at or after ``place``: block, chunk, offset."""
-        if place >= len(self):
-            return None
-        at: tuple[int, int] | None = self._find(place)
-        while at is not None:
-            offset = self._starts[at[0]] + self._blocks[at[0]].starts[at[1]]
-            if offset >= place:
-                return (*at, offset)
-            at = self._neighbour(at, 1)
-        return None
-
-    def _boundary_to(self, place: int) -> tuple[int, int, int] | None:
-        """Return the last chunk starting at or before ``place``: block, chunk, offset."""
-        if place <= 0:
-            return None
-        b, i = self._find(place)
-        return b, i, self._starts[b] + self._blocks[b].starts[i]
-
-    def _size_before(self, boundary: tuple[int, int, int]) -> int:
-        b, i, _ = boundary
-        return self._sizes[b] + self._blocks[b].sizes[i]
+    def _part(self, start: int, end: int) -> int:
+        return self._measure(self._slice(start, end)) if end > start else 0
 
     def _slice(self, start: int, end: int) -> str:
-        if start >= end:
-            return ""
         (b, i), (c, j) = self._find(start), self._find(end - 1)
         offset = self._starts[b] + self._blocks[b].starts[i]
         at: tuple[int, int] | None = (b, i)

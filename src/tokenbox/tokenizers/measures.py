@@ -104,7 +104,7 @@ class ByCuts:
         if size is not None:
             self.front.end, self.front.total = len(text), size
             self.back.start, self.back.total = 0, size
-        self.marks: dict[tuple[str, int], _Marks] = {}
+        self.marks: dict[tuple[int, bool], _Marks] = {}
         self.last = (0, 0)  # a place, and the last cut before it
         self.first = (len(text), len(text))  # a place, and the first cut after it
         self.anchor = -1
@@ -116,16 +116,16 @@ class ByCuts:
         (a, b), *rest = spans
         if rest:
             c = rest[0][0]
-            left, right = self.lastcut_text(b), self.firstcut_text(c)
+            left, right = self.last_cut(b), self.first_cut(c)
             inner = self.front.to(0, left) + self.back.to(right, n)
             if b - left <= LONG and right - c <= LONG:
                 seam = self.tokenizer.count(text[left:b] + text[c:right])
             else:
-                seam = self.right_edge(left, b) + self.left_edge(c, right)
+                seam = self.edge(left, b) + self.edge(right, c)
                 self.estimated = True
             return inner + seam + self.bias, inner
-        left = a if a == 0 else self.firstcut_text(a)
-        right = b if b == n else self.lastcut_text(b)
+        left = a if a == 0 else self.first_cut(a)
+        right = b if b == n else self.last_cut(b)
         if left > right or (left == right and a > 0 and b < n):
             if b - a <= LONG:
                 return self.tokenizer.count(text[a:b]) + self.bias, 0
@@ -134,9 +134,9 @@ class ByCuts:
             left = right = self.anchor
             self.estimated = True
         inner = self.back.to(left, right) if b == n and a > 0 else self.front.to(left, right)
-        return self.left_edge(a, left) + inner + self.right_edge(right, b) + self.bias, inner
+        return self.edge(left, a) + inner + self.edge(right, b) + self.bias, inner
 
-    def lastcut_text(self, b: int) -> int:
+    def last_cut(self, b: int) -> int:
         """Return the last safe cut before ``b``, or 0. Searches no stretch twice."""
         place, cut = self.last
         if not cut < b <= place:
@@ -148,7 +148,7 @@ class ByCuts:
             self.last = (b, cut)
         return cut
 
-    def firstcut_text(self, a: int) -> int:
+    def first_cut(self, a: int) -> int:
         """Return the first safe cut after ``a``, or the end of the text."""
         place, cut = self.first
         if not place <= a < cut:
@@ -161,21 +161,18 @@ class ByCuts:
             self.first = (a, cut)
         return cut
 
-    def right_edge(self, cut: int, b: int) -> int:
-        """Return the tokens of ``text[cut:b]``, the split segment at the end of a cut."""
-        if b - cut <= LONG:
-            return self.tokenizer.count(self.text[cut:b]) if b > cut else 0
+    def edge(self, cut: int, place: int) -> int:
+        """Return the tokens between a safe cut and ``place``, in the split segment at an end of the text."""
+        if abs(place - cut) <= LONG:
+            return _count(self.text, cut, place, self.tokenizer)
         self.estimated = True
-        marks = self.marks.setdefault(("right", cut), _Marks(self.text, self.tokenizer, cut))
-        return marks.up_to(b)
+        marks = self.marks.setdefault((cut, place > cut), _Marks(self.text, self.tokenizer, cut))
+        return marks.to(place)
 
-    def left_edge(self, a: int, cut: int) -> int:
-        """Return the tokens of ``text[a:cut]``, the split segment at the start of a cut."""
-        if cut - a <= LONG:
-            return self.tokenizer.count(self.text[a:cut]) if cut > a else 0
-        self.estimated = True
-        marks = self.marks.setdefault(("left", cut), _Marks(self.text, self.tokenizer, cut))
-        return marks.from_(a)
+
+def _count(text: str, one: int, other: int, tokenizer: Tokenizer) -> int:
+    """Return the tokens between two places in any order."""
+    return tokenizer.count(text[min(one, other) : max(one, other)]) if one != other else 0
 
 
 class _Marks:
@@ -186,31 +183,24 @@ class _Marks:
     """
 
     def __init__(self, text: str, tokenizer: Tokenizer, cut: int) -> None:
-        self.text, self.tokenizer = text, tokenizer
+        self.text, self.tokenizer, self.cut = text, tokenizer, cut
         self.places = [cut]  # distances from the cut grow along the list
         self.tokens = [0]
 
-    def up_to(self, b: int) -> int:
-        if b - self.places[-1] > LONG:
-            last, total = self.places[-1], self.tokens[-1]
-            found, tokens = _token_boundaries(self.text, last, b, self.tokenizer)
-            for place, before in found:
-                if before <= tokens - _UNSETTLED:
-                    self.places.append(place)
-                    self.tokens.append(total + before)
-        i = bisect_right(self.places, b) - 1
-        return self.tokens[i] + self.tokenizer.count(self.text[self.places[i] : b])
-
-    def from_(self, a: int) -> int:
-        if self.places[-1] - a > LONG:
-            last, total = self.places[-1], self.tokens[-1]
-            found, tokens = _token_boundaries(self.text, a, last, self.tokenizer)
-            for place, before in reversed(found):
-                if before >= _UNSETTLED:
-                    self.places.append(place)
-                    self.tokens.append(total + tokens - before)
-        i = bisect_right(self.places, -a, key=int.__neg__) - 1
-        return self.tokens[i] + self.tokenizer.count(self.text[a : self.places[i]])
+    def to(self, place: int) -> int:
+        """Return the tokens between the cut and ``place``. All places are on one side of the cut."""
+        last, total = self.places[-1], self.tokens[-1]
+        forward = place > self.cut
+        if (place - last if forward else last - place) > LONG:
+            start, end = (last, place) if forward else (place, last)
+            found, tokens = _token_boundaries(self.text, start, end, self.tokenizer)
+            for at, before in found if forward else reversed(found):
+                between = before if forward else tokens - before
+                if between <= tokens - _UNSETTLED:
+                    self.places.append(at)
+                    self.tokens.append(total + between)
+        i = bisect_right(self.places, abs(place - self.cut), key=lambda at: abs(at - self.cut)) - 1
+        return self.tokens[i] + _count(self.text, self.places[i], place, self.tokenizer)
 
 
 def _token_boundaries(

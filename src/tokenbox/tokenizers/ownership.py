@@ -80,7 +80,9 @@ class TokenizerFamilies:
             raise InvalidTokenizer(f"the version of {family!r} is a text such as '3', not {version!r}.")
         with self._lock:
             self._check_free(family)
-        tokenizer = guarded(impl, family, version=version, exact=exact)
+        tokenizer = (
+            get(impl) if isinstance(impl, str) else guarded(impl, family, version=version, exact=exact)
+        )
         with self._lock:
             self._check_free(family)
             self._own[family] = tokenizer
@@ -173,14 +175,15 @@ class TokenizerFamilies:
             )
 
 
-def check_baselines(names: Iterable[str]) -> list[str]:
+def check_baselines(names: Iterable[object]) -> list[str]:
     """Return ``names`` if each is a baseline. Raises :class:`UnknownTokenizer`."""
-    given = list(names)
-    for name in given:
-        if name not in BASELINES:
+    given = []
+    for name in names:
+        if not isinstance(name, str) or name not in BASELINES:
             raise UnknownTokenizer(
-                f"no baseline is called {name!r}. There are: {', '.join(BASELINES)}.", name=str(name)
+                f"no baseline is called {shown(name)}. There are: {', '.join(BASELINES)}.", name=shown(name)
             )
+        given.append(name)
     return given
 
 

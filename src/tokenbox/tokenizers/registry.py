@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any, get_args
 
 from tokenbox import named_code
 from tokenbox.errors import InvalidTokenizer, TokenboxError, TokenizerError, UnknownTokenizer, shown
-from tokenbox.integers import MAX_INTEGER, given_count
 from tokenbox.tokenizers import estimates, utf8
 from tokenbox.tokenizers.bpe import baseline
 from tokenbox.tokenizers.files import llama3, open_vocabulary
+from tokenbox.tokenizers.guarded import CallableTokenizer, with_identity
 from tokenbox.tokenizers.huggingface import open_tokenizer_json
 from tokenbox.tokenizers.protocol import BaseTokenizer, Engine, Tokenizer, TokenizerIdentity
 
@@ -145,41 +143,6 @@ def is_builtin(value: object) -> bool:
     return isinstance(value, str) and value in _SUMMARIES
 
 
-def is_callers_own(tokenizer: object) -> bool:
-    """Return True for code of the caller's, which counts by a rule of its own."""
-    return isinstance(tokenizer, CallableTokenizer) or not type(tokenizer).__module__.startswith("tokenbox.")
-
-
-class CallableTokenizer(BaseTokenizer):
-    """A tokenizer from a function that counts a text. It is an estimate unless it is declared exact."""
-
-    cacheable = False
-
-    def __init__(
-        self, function: Callable[[str], int], name: str | None = None, *, exact: bool = False
-    ) -> None:
-        self.function = function
-        label = name or getattr(function, "__qualname__", None) or type(function).__qualname__
-        # A function's behaviour cannot be fingerprinted, so the fingerprint is that of its name.
-        fingerprint = hashlib.sha256(f"callable:{label}".encode()).hexdigest()
-        self._identity = TokenizerIdentity(label, "unknown", fingerprint, exact)
-
-    def count(self, text: str) -> int:
-        return self.count_batch([text])[0]
-
-    def count_batch(self, texts: Sequence[str]) -> list[int]:
-        name = self._identity.name
-        try:
-            counts = list(map(self.function, texts))
-        except TokenizerError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise TokenizerError(f"the counter {name} failed: {type(error).__name__}: {error}") from error
-        if all(type(count) is int and 0 <= count <= MAX_INTEGER for count in counts):
-            return counts
-        return [given_count(count, f"the counter {name}") for count in counts]
-
-
 def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
     """Return a tokenizer from its name, a tokenizer, or a counting function.
 
@@ -188,8 +151,11 @@ def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
     if isinstance(value, str):
         return get(value)
     # The usual types come first: to check the methods of the protocol takes longer.
-    if not isinstance(value, FunctionType) and isinstance(value, BaseTokenizer | Tokenizer):
+    if isinstance(value, BaseTokenizer) and type(value).__module__.startswith("tokenbox."):
         return value
+    identity = getattr(value, "identity", None)
+    if isinstance(identity, TokenizerIdentity) and isinstance(value, Tokenizer):
+        return with_identity(value, identity)
     if (foreign := _from_library(value)) is not None:
         return foreign
     if callable(value):
@@ -207,11 +173,6 @@ _TIKTOKEN_SIZES = {"o200k_base": 200_019, "cl100k_base": 100_277}
 _PROBE = "Don't  STOP: 1234567 camelCase a_b naïve 数据\n\n  (x==y)!!\t 'LL\r\n ... end"
 
 
-def _valid(text: str) -> str:
-    utf8.utf8(text)  # raises for lone surrogates
-    return text
-
-
 def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object; recognized by its methods
     """Return the tokenizer for an object of a known library; None for any other object."""
     if callable(getattr(value, "encode_ordinary", None)):  # tiktoken
@@ -221,14 +182,14 @@ def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object
             ours = get(name)  # if it splits texts alike, too
             if len(value.encode_ordinary(_PROBE)) == ours.count(_PROBE):
                 return ours
-        return CallableTokenizer(lambda text: len(value.encode_ordinary(_valid(text))), name=name, exact=True)
+        return CallableTokenizer(lambda text: len(value.encode_ordinary(text)), name=name, exact=True)
     name = str(getattr(value, "name_or_path", "") or "tokenizer.json")
     backend = getattr(value, "backend_tokenizer", value)
     if callable(getattr(backend, "to_str", None)):  # tokenizers, and fast tokenizers of transformers
         return open_tokenizer_json(json.loads(backend.to_str()), name, name)
     if callable(getattr(value, "convert_tokens_to_ids", None)):  # slow tokenizers of transformers
         return CallableTokenizer(
-            lambda text: len(value.encode(_valid(text), add_special_tokens=False)), name=name, exact=True
+            lambda text: len(value.encode(text, add_special_tokens=False)), name=name, exact=True
         )
     return None
 

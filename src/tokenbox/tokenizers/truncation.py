@@ -59,7 +59,7 @@ def truncate(
             f"{shown(given)} is not a tokenizer. Give one, such as tokenizers.get('o200k_base')."
         )
     max_tokens = checked_size(max_tokens)
-    if keep not in _FAMILIES:
+    if keep not in KEEP:
         raise TokenizerError(f"keep is {keep!r}. It is one of: {', '.join(KEEP)}.")
     if not text or (size is not None and size <= max_tokens):
         return text
