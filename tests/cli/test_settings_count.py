@@ -51,3 +51,17 @@ def test_a_tokenizer_of_the_settings_counts_wherever_a_model_is_named(
     assert packed.status == 0
     assert "utf8-bytes" in packed.err
     assert [one["tokens"] for one in said("check")["files"]] == [20]
+
+
+def test_the_users_own_file_may_be_a_link(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those who keep their settings in a repository have it. A project's link may lead anywhere."""
+    kept, project = tokenbox.folder / "kept.toml", tokenbox.folder / ".tokenbox"
+    kept.write_text('policy.headroom = "0.1"\n')
+    project.mkdir()
+    for link in (tokenbox.folder / "own.toml", project / "config.toml"):
+        link.symlink_to(kept)
+    monkeypatch.setattr("tokenbox.config.reading.user_file", lambda _: tokenbox.folder / "own.toml")
+    assert tokenbox("config", "set", "--user", "policy.headroom", "0.2").status == 0
+    assert kept.read_text() == 'policy.headroom = "0.2"\n'
+    tokenbox("config", "set", "policy.headroom", "0.3")
+    assert kept.read_text() == 'policy.headroom = "0.2"\n'

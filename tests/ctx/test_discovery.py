@@ -15,7 +15,7 @@ from tokenbox import ctx
 from tokenbox.catalog import ModelLimits
 from tokenbox.compose.requests import By, Count
 from tokenbox.config import load, servers
-from tokenbox.policy import UnknownWindow
+from tokenbox.policy.errors import UnknownWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,8 @@ from tokenbox import ctx, override, tokenizers
 from tokenbox.config import forget, read_state, remember
 from tokenbox.errors import InvalidTokenizer, NoTokenizer, TokenboxError
 from tokenbox.models import Stated, resolve_figures
-from tokenbox.policy import GuardLimits, LargerWindow, LowerMaxTokens
+from tokenbox.policy import GuardLimits
+from tokenbox.policy.records import LargerWindow, LowerMaxTokens
 from tokenbox.tokenizers.ownership import BASELINES
 
 if TYPE_CHECKING:

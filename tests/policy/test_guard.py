@@ -15,18 +15,11 @@ from hypothesis import strategies as st
 from tokenbox import override, tokenizers
 from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.published import OpenAIFormat
-from tokenbox.policy import (
-    Basis,
-    GuardLimits,
-    InvalidPolicy,
-    LowerMaxTokens,
-    OutputMode,
-    Uncertain,
-    enforce,
-    guard,
-    pack,
-    read_chunks,
-)
+from tokenbox.models import OutputMode
+from tokenbox.policy import GuardLimits, Uncertain, enforce, guard, pack, read_chunks
+from tokenbox.policy.errors import InvalidPolicy
+from tokenbox.policy.guard import Basis
+from tokenbox.policy.records import LowerMaxTokens
 
 BYTES = tokenizers.get("utf8-bytes")
 WINDOWS = (0, 1, 2, 3, 7, 10, 99, 100, 101, 4_096, 8_191, 128_000, 1_000_003)

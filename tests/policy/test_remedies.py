@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tokenbox import Section, tokenizers
 from tokenbox.engine.result import Decision
-from tokenbox.policy import (
-    CutChunks,
-    Enforcement,
-    GuardLimits,
-    LargerWindow,
-    LowerMaxTokens,
-    enforce,
-    pack,
-    read_chunks,
-)
+from tokenbox.policy import Enforcement, GuardLimits, enforce, pack, read_chunks
+from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens
 from tokenbox.tokenizers import CallableTokenizer
 
 TOKENIZERS = {

@@ -19,8 +19,9 @@ from tokenbox import ChatFormat, ContextCriticalOverflow, Section, ctx, tokenize
 from tokenbox.compose.requests import By
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.engine.result import Decision
-from tokenbox.policy import GuardLimits, InvalidChunks, LowerMaxTokens, pack, read_chunks
-from tokenbox.policy.errors import PolicyError
+from tokenbox.policy import GuardLimits, pack, read_chunks
+from tokenbox.policy.errors import InvalidChunks, PolicyError
+from tokenbox.policy.records import LowerMaxTokens
 from tokenbox.proof.calls import proven
 from tokenbox.proof.of_policy import ESTIMATE
 from tokenbox.proof.replay import replay
@@ -30,7 +31,7 @@ from tokenbox.tokenizers.registry import get
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tokenbox.policy import Candidate
+    from tokenbox.policy.strategies import Candidate
     from tokenbox.proof import Evidence
 
 MODELS = [

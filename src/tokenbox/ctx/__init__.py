@@ -44,34 +44,22 @@ from tokenbox.models import (
 )
 from tokenbox.models.resolve import REQUESTED_RESERVE
 from tokenbox.named_code import allow
-from tokenbox.policy import (
-    Candidate,
-    ChosenLayout,
-    ChunkPlan,
-    CutChunks,
-    Enforcement,
-    Estimate,
-    GuardLimits,
-    InvalidChunks,
-    InvalidPolicy,
-    LargerWindow,
-    LowerMaxTokens,
-    PackPlan,
-    PolicyError,
-    StrategyFailed,
-    SummaryOp,
-    Uncertain,
-    UnknownStrategy,
-    UnknownWindow,
-    Verdict,
-    Why,
-)
+from tokenbox.policy import Enforcement, Estimate, GuardLimits, PackPlan, Uncertain, Verdict
 from tokenbox.policy.chunks import ChunkKind, read_chunks
 from tokenbox.policy.enforcement import checked_mode
-from tokenbox.policy.errors import unknown_window
+from tokenbox.policy.errors import (
+    InvalidChunks,
+    InvalidPolicy,
+    PolicyError,
+    StrategyFailed,
+    UnknownStrategy,
+    UnknownWindow,
+    unknown_window,
+)
 from tokenbox.policy.guard import exact_headroom, tokens
 from tokenbox.policy.packing import fits_kind
-from tokenbox.policy.strategies import strategy_of
+from tokenbox.policy.records import ChunkPlan, CutChunks, LargerWindow, LowerMaxTokens, SummaryOp, Why
+from tokenbox.policy.strategies import Candidate, ChosenLayout, strategy_of
 from tokenbox.proof.calls import proven
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
 

@@ -13,7 +13,7 @@ from tokenbox.config import Config, current
 from tokenbox.config.servers import keep_answer
 from tokenbox.errors import NoTokenizer, TokenboxError, shown
 from tokenbox.models import NO_LIMITS, Stated, resolve_figures
-from tokenbox.policy import InvalidPolicy, PolicyError
+from tokenbox.policy.errors import InvalidPolicy, PolicyError
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from tokenbox.gateway.openapi import document
 from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import most_values, read_object
-from tokenbox.policy import ChunkKind
+from tokenbox.policy.chunks import ChunkKind
 from tokenbox.policy.estimate import request_counter
 from tokenbox.providers.kinds import AUTO
 from tokenbox.tokenizers.registry import get
