@@ -41,7 +41,9 @@ def count_chunks(request: Chunks, counter: Counts) -> Count:
         total, count = counted_sections(request, range(len(request.items)), request.texts, counter)
         if count is not None:
             return count
-        return count_of_text(request.separator.join(filter(None, request.texts)), total, text_counter(counter))
+        return count_of_text(
+            request.separator.join(filter(None, request.texts)), total, text_counter(counter)
+        )
     tokenizer = text_counter(counter)
     shown = rendered(request, tokenizer) if request.items else None
     text, total = ("", 0) if shown is None else (shown.text, shown.total)
