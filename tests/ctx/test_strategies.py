@@ -283,3 +283,11 @@ def test_a_plan_that_the_guard_refuses_is_not_made_again_for_every_token_less() 
     again = ctx.pack(chunks, limit, 0, strategy=first, tokenizer="chars4")
     assert needed(again.count)[0] <= limit
     assert len(asked) <= 8
+
+
+def test_by_worth_leaves_out_a_question_that_may_be_cut_and_chunks_without_tokens() -> None:
+    """Our own strategy never fails where another makes a plan."""
+    asked = [{"id": "q", "content": "w " * 40, "role": "user", "shrink": 1}]
+    assert ctx.pack(asked, 10, 0, strategy="worth", tokenizer="gpt-4o").dropped
+    unseen = ctx.pack(["\r\n"] * 5, 2, 0, strategy="worth", tokenizer=lambda text: len(text) // 3)
+    assert unseen.total <= 2

@@ -35,7 +35,7 @@ def by_worth(
     budget: int,
     count: Callable[[str], int],  # noqa: ARG001  # every strategy has this parameter
 ) -> list[int]:
-    """Return the chunks to send, in their order: the critical ones, then the most relevant that fit.
+    """Return the chunks to send, in their order: the critical ones, the question, then the most relevant.
 
     Only their own tokens are counted here, without markers and separators. The question is the last user
     message, else the last critical chunk; without one, later chunks are preferred. A tool's result stays with
@@ -64,13 +64,12 @@ class Ranking:
             documents = [Document(group[0].id, text) for group, text in zip(self._groups, texts, strict=True)]
             relevance = Relevance(documents, read_query(question.text))
             worths = [relevance.piece(i, PieceSpan(0, len(text))) for i, text in enumerate(texts)]
-        self._sizes = [sum(one.tokens for one in group) for group in self._groups]
-        self._always = {
-            i for i, group in enumerate(self._groups) if any(one.critical or one is question for one in group)
-        }
-        self._others = [
-            i for i in sorted(range(len(worths)), key=lambda i: (-worths[i], -i)) if i not in self._always
-        ]
+        # At least one token each: an empty chunk may still cost a separator.
+        self._sizes = [sum(max(1, one.tokens) for one in group) for group in self._groups]
+        self._always = {i for i, group in enumerate(self._groups) if any(one.critical for one in group)}
+        asks = {i for i, group in enumerate(self._groups) if any(one is question for one in group)}
+        others = [i for i in range(len(worths)) if i not in self._always]
+        self._others = sorted(others, key=lambda i: (i not in asks, -worths[i], -i))
         self.total = sum(self._sizes)
         self.needed = sum(self._sizes[i] for i in self._always)
 
