@@ -202,6 +202,12 @@ class Endpoint:
         report(found)
 
 
+def function_schema(name: str, description: str | None, parameters: object) -> dict[str, Any]:
+    """Return a tool as OpenAI's chat API takes it."""
+    function = {"name": name, "description": description or "", "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
 def _is_given(value: object) -> bool:
     """Return True if a client sends the value; the SDKs mark omitted arguments with objects of their own."""
     return value is not None and type(value).__name__ not in {"NotGiven", "Omit"}

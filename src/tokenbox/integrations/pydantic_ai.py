@@ -11,7 +11,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
-from tokenbox.integrations.fitting import Fitting
+from tokenbox.integrations.fitting import Fitting, function_schema
 
 
 class FitHistory(AbstractCapability[Any]):
@@ -29,17 +29,11 @@ class FitHistory(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         messages = request_context.messages
         about = request_context.model_request_parameters
-        tools = [_schema(tool) for tool in [*about.function_tools, *about.output_tools]]
+        tools = [
+            function_schema(tool.name, tool.description, tool.parameters_json_schema)
+            for tool in [*about.function_tools, *about.output_tools]
+        ]
         request_context.messages = self._fitting.fit(
             messages, tools=tools, model=request_context.model.model_name
         )
         return request_context
-
-
-def _schema(tool: Any) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description or "",
-        "parameters": tool.parameters_json_schema,
-    }
-    return {"type": "function", "function": function}

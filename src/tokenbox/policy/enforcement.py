@@ -128,10 +128,35 @@ def _remedies(
 def _cuts(
     request: Chunks, verdict: Verdict, counter: Counts, strategy: str | Strategy | None, model: str | None
 ) -> list[Remedy]:
-    """Return what the strategy would send; before it a single cut, if the strategy makes several."""
-    cut = _cut_chunks(request, verdict, counter, strategy, model)
-    single = _cut_one(request, verdict, counter, model) if cut is not None and len(cut.cuts) > 1 else None
-    return [remedy for remedy in (single, cut) if remedy is not None]
+    """Return what the strategy would send; before it a single cut, if the strategy makes several.
+
+    Leave out what is nothing, and what does not pass because of chunks that must be kept.
+    """
+
+    def cut(request: Chunks, strategy: str | Strategy | None) -> CutChunks | None:
+        try:
+            plan = pack(request, verdict.limits, counter, strategy, model, verdict.uncertain)
+        except (ContextCriticalOverflow, EmptyInput):
+            return None
+        passes = guard(plan.count, verdict.limits, verdict.uncertain).ok
+        return CutChunks(plan) if plan.total > 0 and passes else None
+
+    if verdict.limits.input_limit < 1 or not request.items or (found := cut(request, strategy)) is None:
+        return []
+    if len(found.cuts) < 2 or request.kind is not ChunkKind.SECTIONS:
+        return [found]
+    single = cut(_only_largest_flexible(request), "box")
+    return [found] if single is None or single.plan.dropped else [single, found]
+
+
+def _only_largest_flexible(request: Chunks) -> Chunks:
+    """Return the sections, of which only the largest that may be cut stays flexible."""
+    flexible = [i for i, section in enumerate(request.sections) if section.shrink != 0]
+    largest = max(flexible, key=lambda i: (len(request.texts[i]), -i), default=None)
+    only = tuple(
+        section if i == largest else replace(section, shrink=0) for i, section in enumerate(request.sections)
+    )
+    return replace(request, items=only)
 
 
 def _lower_max_tokens(tokens_in: int, limits: GuardLimits, max_output: int | None) -> LowerMaxTokens | None:
@@ -143,37 +168,6 @@ def _lower_max_tokens(tokens_in: int, limits: GuardLimits, max_output: int | Non
     if largest < 1 or replace(limits, reserve_out=largest).denies(tokens_in):
         return None
     return LowerMaxTokens(largest if max_output is None else min(largest, max_output), limits.reserve_out)
-
-
-def _cut_chunks(
-    request: Chunks,
-    verdict: Verdict,
-    counter: Counts,
-    strategy: str | Strategy | None,
-    model: str | None,
-) -> CutChunks | None:
-    """Return what the strategy would send; None if that is nothing, or if what must be kept does not fit."""
-    if verdict.limits.input_limit < 1 or not request.items:
-        return None
-    try:
-        plan = pack(request, verdict.limits, counter, strategy, model, verdict.uncertain)
-    except (ContextCriticalOverflow, EmptyInput):
-        return None
-    passes = guard(plan.count, verdict.limits, verdict.uncertain).ok
-    return CutChunks(plan) if plan.total > 0 and passes else None
-
-
-def _cut_one(request: Chunks, verdict: Verdict, counter: Counts, model: str | None) -> CutChunks | None:
-    """Return a single cut, in the largest section that may be cut, if that is enough."""
-    if request.kind is not ChunkKind.SECTIONS:
-        return None
-    flexible = [i for i, section in enumerate(request.sections) if section.shrink != 0]
-    largest = max(flexible, key=lambda i: (len(request.texts[i]), -i), default=None)
-    only = tuple(
-        section if i == largest else replace(section, shrink=0) for i, section in enumerate(request.sections)
-    )
-    alone = _cut_chunks(replace(request, items=only), verdict, counter, "box", model)
-    return alone if alone is not None and not alone.plan.dropped else None
 
 
 def _larger_window(tokens_in: int, limits: GuardLimits, models: Sequence[str]) -> LargerWindow:

@@ -54,19 +54,13 @@ def unknown_window(model: str | None) -> PolicyError:
         return InvalidPolicy("the context window is unknown: name a model, or give max_ctx.", field="max_ctx")
     key = key_of_model(model, "max_ctx")
     unknown = f"the context window of the model {model!r} is unknown."
-    if near := nearest(model):
-        return UnknownWindow(
-            f"{unknown} Did you mean {near[0]}? For a model of your own, set its window: "
-            f"tokenbox config set {key} 8192",
-            model=model,
-            nearest=near,
-            remedies=[],
+    near = nearest(model)
+    remedies = [] if near else [f"tokenbox config set {key} 8192", "tokenbox config set policy.max_ctx 8192"]
+    if near:
+        help_ = (
+            f"Did you mean {near[0]}? For a model of your own, set its window: tokenbox config set {key} 8192"
         )
-    remedies = [f"tokenbox config set {key} 8192", "tokenbox config set policy.max_ctx 8192"]
-    return UnknownWindow(
-        f"{unknown} Set it to its server's, such as 8192, or give the call max_ctx or a budget."
-        f"\nRun: {remedies[0]}",
-        model=model,
-        nearest=[],
-        remedies=remedies,
-    )
+    else:
+        help_ = "Set it to its server's, such as 8192, or give the call max_ctx or a budget.\n"
+        help_ += f"Run: {remedies[0]}"
+    return UnknownWindow(f"{unknown} {help_}", model=model, nearest=near, remedies=remedies)

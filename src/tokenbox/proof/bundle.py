@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from tokenbox.__about__ import __version__
 from tokenbox.proof.canonical import canonical
 from tokenbox.proof.errors import ProofTooLarge
+from tokenbox.records import to_record
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -142,24 +143,14 @@ def _statement(evidence: Evidence, files: Record) -> dict[str, object]:
         "_type": STATEMENT,
         "subject": [_subject(evidence, files)],
         "predicateType": PREDICATE,
-        "predicate": {
-            "schema": SCHEMA,
-            "engine": {"name": "tokenbox", "version": __version__},
-            "kind": evidence.kind.value,
-            "outcome": evidence.outcome.to_dict(),
-            "function": evidence.function,
-            "algorithm": evidence.algorithm,
-            "arguments": dict(evidence.arguments),
-            "budget": evidence.budget.to_dict(),
-            "tokenizer": evidence.tokenizer.to_dict(),
-            "template": evidence.template,
-            "model": evidence.model,
-            "override": None if evidence.override is None else dict(evidence.override),
-            "parent": evidence.parent,
-            "digest": evidence.digest,
-            "figures": dict(evidence.figures),
-            "files": dict(files),
-        },
+        "predicate": to_record(
+            evidence,
+            "schema engine kind outcome function algorithm arguments budget tokenizer template model "
+            "override parent digest figures files",
+            schema=SCHEMA,
+            engine={"name": "tokenbox", "version": __version__},
+            files=dict(files),
+        ),
     }
 
 

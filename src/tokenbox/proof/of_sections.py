@@ -26,20 +26,7 @@ if TYPE_CHECKING:
     from tokenbox.proof.evidence import Record
 
 # The fields of a section that the record has unchanged.
-_PLAIN = (
-    "priority",
-    "min",
-    "grow",
-    "shrink",
-    "strategy",
-    "role",
-    "keep",
-    "max",
-    "group",
-    "with",
-    "cut",
-    "marker",
-)
+_PLAIN = "priority min grow shrink strategy role keep max group with cut marker".split()
 
 
 def section_input(section: Section, tokens: int | None) -> Input:

@@ -191,19 +191,13 @@ class Fast:
         return None if found is None else found[0]
 
     def encode(self, text: str) -> list[int] | None:
-        encoding = self._encode(text)
-        if encoding is None:
-            return None
-        ids: list[int] = encoding.ids
-        return [token + self._first for token in ids] if self._first else ids
-
-    def _encode(self, text: str) -> Any | None:  # noqa: ANN401  # fastokens has no types
         try:
-            return self._tokenizer.encode_ordinary(text)
+            ids: list[int] = self._tokenizer.encode_ordinary(text).ids
         except BaseException as error:
             if isinstance(error, UnicodeEncodeError) or not is_failure(error):
                 raise
             return None
+        return [token + self._first for token in ids] if self._first else ids
 
     def count_batch(self, texts: Sequence[str]) -> list[int] | None:
         try:

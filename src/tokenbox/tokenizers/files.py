@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import MissingExtra, VocabularyError
+from tokenbox.files import open_regular
 from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.bpe import BpeTokenizer, from_ranks, ranks_digest
 from tokenbox.tokenizers.gguf import open_gguf, open_gguf_chat
@@ -112,10 +113,9 @@ def _installed_llama3() -> Path:
 def _read(file: Path, shown: str, limit: int) -> bytes:
     """Read the first ``limit`` bytes of a regular file; a device or a pipe may have no end."""
     try:
-        if file.exists() and not file.is_file():
-            what = "a directory" if file.is_dir() else "not a regular file"
-            raise VocabularyError(f"{shown} is {what}. Give the vocabulary file itself.")
-        with file.open("rb") as stream:
+        if file.is_dir():
+            raise VocabularyError(f"{shown} is a directory. Give the vocabulary file itself.")
+        with open_regular(file) as stream:
             return stream.read(limit)
     except FileNotFoundError:
         raise VocabularyError(f"{shown} does not exist. Check the path.") from None

@@ -37,22 +37,17 @@ _SCALARS: Final[Mapping[int, struct.Struct]] = {
 _U32: Final = _SCALARS[4]
 _U64: Final = _SCALARS[10]
 _KEYS: Final = frozenset(
-    {
-        "general.version",
-        "tokenizer.ggml.model",
-        "tokenizer.ggml.pre",
-        "tokenizer.ggml.tokens",
-        "tokenizer.ggml.merges",
-        "tokenizer.ggml.token_type",
-    }
+    """
+    general.version tokenizer.ggml.model tokenizer.ggml.pre tokenizer.ggml.tokens tokenizer.ggml.merges
+    tokenizer.ggml.token_type
+    """.split()
 )
-_CHAT_KEYS: Final = _KEYS | {
-    "tokenizer.chat_template",
-    "tokenizer.ggml.add_bos_token",
-    "tokenizer.ggml.add_eos_token",
-    "tokenizer.ggml.bos_token_id",
-    "tokenizer.ggml.eos_token_id",
-}
+_CHAT_KEYS: Final = _KEYS.union(
+    """
+    tokenizer.chat_template tokenizer.ggml.add_bos_token tokenizer.ggml.add_eos_token
+    tokenizer.ggml.bos_token_id tokenizer.ggml.eos_token_id
+    """.split()
+)
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 # Tokens that llama.cpp takes for control tokens whatever the file says, as they end an answer or fill in the
 # middle (llama-vocab.cpp; tests/llama asks a server).
@@ -107,23 +102,18 @@ NEWER: Final = "".join(
 )
 _CLASS: Final = re.compile(r"\[\^[^]]*\]|\\p\{[LN]\}")
 
+_NAMES: Final[Mapping[_Splitting, str]] = {
+    _GPT2: """
+        gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum modern-bert exaone4 mpt olmo
+        jais trillion jina-v1-en jina-v2-code roberta-bpe granite-docling
+    """,
+    _DIGITS: "starcoder refact command-r smollm codeshell exaone minerva-7b",
+    _LLAMA3: "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
+    _LLAMA3_MERGED: "dbrx smaug-bpe glm4 chatglm-bpe",
+    _QWEN2: "qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan",
+}
 SPLITTING: Final[Mapping[str, _Splitting]] = {
-    **dict.fromkeys(("gpt-2", "phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat"), _GPT2),
-    **dict.fromkeys(
-        ("a.x-4.0", "mellum", "modern-bert", "exaone4", "mpt", "olmo", "jais", "trillion"), _GPT2
-    ),
-    **dict.fromkeys(("jina-v1-en", "jina-v2-code", "roberta-bpe", "granite-docling"), _GPT2),
-    **dict.fromkeys(
-        ("starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"), _DIGITS
-    ),
-    **dict.fromkeys(
-        ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0"), _LLAMA3
-    ),
-    **dict.fromkeys(("lfm2", "jina-v5-nano"), _LLAMA3),
-    **dict.fromkeys(("dbrx", "smaug-bpe", "glm4", "chatglm-bpe"), _LLAMA3_MERGED),
-    **dict.fromkeys(
-        ("qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan"), _QWEN2
-    ),
+    name: splitting for splitting, names in _NAMES.items() for name in names.split()
 }
 """The splitting by the names in llama.cpp's ``llama-vocab.cpp``. The equality of others is not shown."""
 

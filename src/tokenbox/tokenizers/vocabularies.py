@@ -75,20 +75,11 @@ BASELINES: Final[Mapping[str, BpeSpec]] = {
 LLAMA3_SHA256: Final = "82e9d31979e92ab929cd544440f129d9ecd797b69e327f80f17e1c50d5551b55"
 """SHA-256 (hex) of the rank file of Llama 3, ``tokenizer.model``."""
 
-_LLAMA3_NAMED: Final = (
-    "<|begin_of_text|>",
-    "<|end_of_text|>",
-    "<|reserved_special_token_0|>",
-    "<|reserved_special_token_1|>",
-    "<|finetune_right_pad_id|>",
-    "<|step_id|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<|eom_id|>",
-    "<|eot_id|>",
-    "<|python_tag|>",
-    "<|image|>",
-)
+_LLAMA3_NAMED: Final = """
+    <|begin_of_text|> <|end_of_text|> <|reserved_special_token_0|> <|reserved_special_token_1|>
+    <|finetune_right_pad_id|> <|step_id|> <|start_header_id|> <|end_header_id|> <|eom_id|> <|eot_id|>
+    <|python_tag|> <|image|>
+""".split()
 _LLAMA3_SPECIALS: Final = (
     *_LLAMA3_NAMED,
     *(f"<|reserved_special_token_{n}|>" for n in range(2, 256 - len(_LLAMA3_NAMED) + 2)),
