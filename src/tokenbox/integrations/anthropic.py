@@ -5,7 +5,7 @@ client = guarded(Anthropic(), on_call=print)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from anthropic import Anthropic, AsyncAnthropic
@@ -24,7 +24,7 @@ def guarded(
     on_call: Callable[[Called], object] | None = None,
     **options: Any,
 ) -> Client:
-    """Return a copy of the client whose ``messages.create`` sends only requests that fit.
+    """Return a copy of the client that sends only messages that fit, with every method and also in ``beta``.
 
     Another request raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
     fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` receives the
@@ -32,8 +32,9 @@ def guarded(
     """
     guarding = Guarding(Fitting(budget, model, options), fit, on_call)
     copy = client.copy()
-    _MESSAGES.guard(copy.messages, guarding, is_async=isinstance(copy, AsyncAnthropic))
-    return copy
+    for resource in (copy.messages, copy.beta.messages):
+        _MESSAGES.guard(resource, guarding, is_async=isinstance(copy, AsyncAnthropic))
+    return guarding.kept_by(copy, guarded)
 
 
 def _used(answer: Any) -> int | None:
@@ -48,9 +49,9 @@ def _used(answer: Any) -> int | None:
     return fresh + sum(tokens or 0 for tokens in cached)
 
 
-def _system(request: dict[str, Any]) -> list[Any]:
+def _system(request: Mapping[str, Any]) -> list[Any]:
     system = request.get("system")
     return [{"role": "system", "content": system}] if isinstance(system, str | list) else []
 
 
-_MESSAGES: Final = Endpoint("messages", _system, _used)
+_MESSAGES: Final = Endpoint("/v1/messages", "messages", _system, _used)

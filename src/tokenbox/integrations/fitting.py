@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar
 
 from tokenbox import api
 from tokenbox.catalog.figures import Figure
@@ -27,6 +27,7 @@ _RESERVES = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
 Report = Callable[[int | None], None]
+T = TypeVar("T")
 
 
 class OverWindow(TokenboxError, code="over_window"):
@@ -131,6 +132,23 @@ class Guarding:
         if self.on_call is not None:
             self.on_call(Called(str(request.get("model")), count, used))
 
+    def kept_by(self, client: T, guarded: Callable[..., T]) -> T:
+        """Return the client, whose own copies (``with_options``) are guarded alike."""
+        copied, fitting = client.copy, self.fitting  # type: ignore[attr-defined]  # of both SDKs
+
+        def copy(**changes: Any) -> T:
+            return guarded(
+                copied(**changes),
+                fitting.budget,
+                model=fitting.model,
+                fit=self.fit,
+                on_call=self.on_call,
+                **fitting.options,
+            )
+
+        client.copy = client.with_options = copy  # type: ignore[attr-defined]
+        return client
+
     def _count(self, request: Mapping[str, Any]) -> Count:
         options = {name: self.fitting.options[name] for name in _COUNTING if name in self.fitting.options}
         return api.count(request, self.fitting.model, **options)
@@ -145,34 +163,41 @@ class Guarding:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A method of a client. ``key``: the argument with the messages. ``head``: the messages before them.
+    """An endpoint of a client. ``key``: the field with the messages. ``head``: the messages before them.
 
     ``used``: returns the input tokens in an answer or an event, or None.
     """
 
+    path: str
     key: str
-    head: Callable[[dict[str, Any]], Sequence[Any]]
+    head: Callable[[Mapping[str, Any]], Sequence[Any]]
     used: Callable[[Any], int | None]
 
     def guard(self, resource: Any, guarding: Guarding, *, is_async: bool) -> None:
-        """Replace ``resource.create`` by a function that sends only requests that fit."""
-        create = resource.create
+        """Let the methods of ``resource`` (``create``, ``parse``, ``stream``) send only requests that fit."""
+        post = resource._post  # noqa: SLF001  # the same in both SDKs; every method sends with it
 
-        def checked(request: dict[str, Any]) -> tuple[dict[str, Any], Report]:
-            sent, count = guarding.checked(request, self.key, self.head(request))
-            return sent, lambda used: guarding.answered(sent, count, used)
+        def checked(options: dict[str, Any]) -> tuple[dict[str, Any], Report]:
+            further = dict(options.get("options") or {})
+            body = {**options["body"], **(further.pop("extra_json", None) or {})}
+            sent, count = guarding.checked(body, self.key, self.head(body))
+            return {**options, "body": sent, "options": further}, partial(guarding.answered, sent, count)
 
-        @wraps(create)
-        def guarded(**request: Any) -> Any:
-            sent, report = checked(request)
-            return self._observed(create(**sent), report)
+        @wraps(post)
+        def guarded(path: str, **options: Any) -> Any:
+            if path.partition("?")[0] != self.path:
+                return post(path, **options)
+            sent, report = checked(options)
+            return self._observed(post(path, **sent), report)
 
-        @wraps(create)
-        async def guarded_async(**request: Any) -> Any:
-            sent, report = checked(request)
-            return self._observed(await create(**sent), report)
+        @wraps(post)
+        async def guarded_async(path: str, **options: Any) -> Any:
+            if path.partition("?")[0] != self.path:
+                return await post(path, **options)
+            sent, report = checked(options)
+            return self._observed(await post(path, **sent), report)
 
-        resource.create = guarded_async if is_async else guarded
+        resource._post = guarded_async if is_async else guarded  # noqa: SLF001  # as above
 
     def _observed(self, answer: Any, report: Report) -> Any:
         """Report the usage of an answer, or that of a stream at its end. Return the answer itself."""

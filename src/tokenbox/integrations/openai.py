@@ -5,7 +5,7 @@ client = guarded(OpenAI(), on_call=print)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
@@ -24,7 +24,7 @@ def guarded(
     on_call: Callable[[Called], object] | None = None,
     **options: Any,
 ) -> Client:
-    """Return a copy of the client that sends only requests that fit: chat completions and responses.
+    """Return a copy of the client that sends only chat completions and responses that fit, with every method.
 
     Another request raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
     fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` receives the
@@ -35,7 +35,7 @@ def guarded(
     is_async = isinstance(copy, AsyncOpenAI)
     _CHAT.guard(copy.chat.completions, guarding, is_async=is_async)
     _RESPONSES.guard(copy.responses, guarding, is_async=is_async)
-    return copy
+    return guarding.kept_by(copy, guarded)
 
 
 def _chat_used(answer: Any) -> int | None:
@@ -47,10 +47,10 @@ def _responses_used(answer: Any) -> int | None:
     return getattr(getattr(getattr(answer, "response", answer), "usage", None), "input_tokens", None)
 
 
-def _instructions(request: dict[str, Any]) -> list[Any]:
+def _instructions(request: Mapping[str, Any]) -> list[Any]:
     text = request.get("instructions")
     return [{"role": "system", "content": text}] if isinstance(text, str) else []
 
 
-_CHAT: Final = Endpoint("messages", lambda _: [], _chat_used)
-_RESPONSES: Final = Endpoint("input", _instructions, _responses_used)
+_CHAT: Final = Endpoint("/chat/completions", "messages", lambda _: [], _chat_used)
+_RESPONSES: Final = Endpoint("/responses", "input", _instructions, _responses_used)
