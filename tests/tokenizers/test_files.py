@@ -7,6 +7,7 @@ import os
 import pydoc_data.topics
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -661,3 +662,11 @@ def test_prompts_are_split_at_added_tokens_in_the_order_of_their_library(
     prompts = open_chat_vocabulary(tmp_path).prompts
     for cut in range(len(text) + 1):
         assert prompts.count(text[:cut]) == len(engine.encode(text[:cut], add_special_tokens=False).ids)
+
+
+@pytest.mark.parametrize("given", [5, None, b"x", [], ""])
+def test_only_a_path_names_a_vocabulary(given: Any) -> None:
+    openers: list[Callable[[Any], object]] = [open_vocabulary, open_chat_vocabulary]
+    for opened in (*openers, llama3) if given is not None else openers:
+        with pytest.raises(VocabularyError, match="is given by its path, not"):
+            opened(given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -49,10 +49,6 @@ def budget_of(limits: GuardLimits) -> Budget:
     )
 
 
-def _limits(arguments: Arguments) -> Budget:
-    return budget_of(arguments["limits"])
-
-
 def _beside(arguments: Arguments) -> dict[str, object]:
     """Return what the request has beside its chunks."""
     request: Chunks = arguments["request"]
@@ -84,11 +80,6 @@ def _inputs(request: Chunks, sizes: Mapping[int, int]) -> Iterator[Input]:
 def _planned_inputs(arguments: Arguments, plan: PackPlan | None) -> Iterator[Input]:
     chunks = () if plan is None else (*plan.packed, *plan.dropped)
     return _inputs(arguments["request"], {chunk.index: chunk.base_size for chunk in chunks})
-
-
-def _estimated_inputs(arguments: Arguments, found: Estimate | None) -> Iterator[Input]:
-    sizes: Sequence[int] = () if found is None else found.per_chunk
-    return _inputs(arguments["request"], dict(enumerate(sizes)))
 
 
 def _plan(_: Arguments, plan: PackPlan) -> dict[str, Any]:
@@ -250,7 +241,9 @@ ESTIMATE = RecordedFunction(
     algorithm="context-estimate/1",
     call=estimate,
     apart=_APART,
-    inputs=_estimated_inputs,
+    inputs=lambda arguments, found: _inputs(
+        arguments["request"], dict(enumerate(() if found is None else found.per_chunk))
+    ),
     result=_estimate,
     read=_read,
     budget=lambda _: Budget(),
@@ -266,7 +259,7 @@ PLAN = RecordedFunction(
     inputs=_planned_inputs,
     result=_plan,
     read=_read_plan,
-    budget=_limits,
+    budget=lambda arguments: budget_of(arguments["limits"]),
     also=_beside,
     also_names=_ALSO,
 )
@@ -279,7 +272,7 @@ ENFORCE = RecordedFunction(
     inputs=lambda arguments, _: _inputs(arguments["request"], {}),
     result=_enforcement,
     read=_read_enforcement,
-    budget=_limits,
+    budget=lambda arguments: budget_of(arguments["limits"]),
     also=_beside,
     also_names=_ALSO,
 )

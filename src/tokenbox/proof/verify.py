@@ -67,18 +67,16 @@ class MemoryFiles:
     def names(self) -> Iterator[str]:
         return iter(self._files)
 
-    def read(self, name: str, limit: int) -> bytes:
+    def read(self, name: str, limit: int | None = None) -> bytes:
         data = self._files.get(name)
         if data is None:
             raise missing(name)
-        if len(data) > limit:
+        if limit is not None and len(data) > limit:
             raise too_large(name, len(data), limit)
         return data
 
     def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
-        data = self._files.get(name)
-        if data is None:
-            raise missing(name)
+        data = self.read(name)
         if size is not None and len(data) != size:
             raise wrong_size(name, size, len(data))
         return len(data), hashlib.sha256(data).hexdigest()

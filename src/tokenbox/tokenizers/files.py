@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import MissingExtra, VocabularyError
+from tokenbox.errors import shown as describe
 from tokenbox.files import open_regular
 from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.bpe import BpeTokenizer, from_ranks, ranks_digest
@@ -52,8 +53,7 @@ def open_vocabulary(
     ``engine``: as for :class:`~tokenbox.tokenizers.bpe.BpeTokenizer`. Raises :class:`VocabularyError` for
     a file that cannot be used, :class:`MissingExtra` if its format needs a package that is not installed.
     """
-    shown = str(path)
-    file = Path(path)
+    shown, file = str(path), _path(path)
     head = _read(file, shown, 4)
     if pattern is not None and (head == b"GGUF" or head[:1] == b"{"):
         raise VocabularyError(f"{shown} has its own pattern. Leave `pattern` out.")
@@ -82,7 +82,7 @@ def llama3(path: str | os.PathLike[str] | None = None, engine: Engine = "auto") 
     The vocabulary is under the Llama license, so it is not in this package.
     """
     shown = "llama_models/llama3/tokenizer.model" if path is None else str(path)
-    file = _installed_llama3() if path is None else Path(path)
+    file = _installed_llama3() if path is None else _path(path)
     tokenizer = BpeTokenizer(LLAMA3_SPEC, partial(_llama3_ranks, file, shown), LLAMA3_SHA256, engine)
     if path is not None:
         tokenizer.load()  # check a user's file now; the package's is read on the first count
@@ -108,6 +108,12 @@ def _installed_llama3() -> Path:
         if file.is_file():
             return file
     raise MissingExtra.of("llama3-bpe without a vocabulary file", "llama3")
+
+
+def _path(given: object) -> Path:
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        raise VocabularyError(f"a vocabulary is given by its path, not {describe(given)}.")
+    return Path(given)
 
 
 def _read(file: Path, shown: str, limit: int) -> bytes:
@@ -200,10 +206,7 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
     A folder's template is its ``chat_template.jinja``, else the one in ``tokenizer_config.json``. Raises
     :class:`VocabularyError` for files that cannot be used.
     """
-    given: object = path
-    if not isinstance(given, str | os.PathLike):
-        raise VocabularyError(f"a vocabulary is given by its path, not {type(given).__name__}.")
-    place = Path(path)
+    place = _path(path)
     if not os.path.isdir(place):  # False for a name that is too long; Path.is_dir raises
         if _read(place, str(path), 4) != b"GGUF":
             raise VocabularyError(f"{path} is not a GGUF file. Give one, or the folder of a tokenizer.json.")
