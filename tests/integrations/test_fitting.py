@@ -9,8 +9,10 @@ import pytest
 from openai import OpenAI
 
 import tokenbox
+from tokenbox.errors import InvalidBudget
 from tokenbox.integrations import openai as for_openai
 from tokenbox.integrations.fitting import Endpoint, Fitting, Guarding, OverWindow
+from tokenbox.integrations.pytest_plugin import check_fits
 from tokenbox.policy.guard import needed
 
 REQUEST: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "x" * 100}]}
@@ -85,3 +87,11 @@ def test_no_method_of_a_guarded_openai_client_sends_what_does_not_fit() -> None:
     for call in calls:
         with pytest.raises(OverWindow):
             call()
+
+
+@pytest.mark.parametrize("budget", ["8000", 8000.5, -1, True])
+def test_a_budget_is_a_number_of_tokens(budget: Any) -> None:  # noqa: ANN401  # wrong ones too
+    with pytest.raises(InvalidBudget):
+        Fitting(budget).fit(REQUEST["messages"], model="gpt-4o")
+    with pytest.raises(InvalidBudget):
+        check_fits("text", budget, "gpt-4o")

@@ -15,6 +15,7 @@ from tokenbox import api
 from tokenbox.catalog.figures import Figure
 from tokenbox.compose.requests import Count
 from tokenbox.errors import TokenboxError
+from tokenbox.integers import token_budget
 from tokenbox.models import resolve_figures
 from tokenbox.models.resolve import Stated
 from tokenbox.policy.guard import GuardLimits, Verdict, guard
@@ -66,9 +67,11 @@ class Fitting:
         Raises what :func:`tokenbox.fit` raises, and ``UnknownWindow`` without a budget if the model's window
         is unknown.
         """
-        named, budget = self.model or model, self.budget
-        if budget is None:
+        named = self.model or model
+        if self.budget is None:
             budget = GuardLimits.of_model(resolve_figures(named)).input_limit
+        else:
+            budget = token_budget(self.budget)
         given = [*head, *messages]
         room = max(0, budget - beside)
         fitted = api.fit(given, room, model=named, tools=list(tools) or None, **self.options)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tokenbox import api, counters
+from tokenbox.integers import token_budget
 from tokenbox.policy.guard import needed
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def check_fits(
     __tracebackhide__ = True
     given = _read(what) if isinstance(what, Path) else what
     count = api.count(given, model, tokenizer=tokenizer, tools=tools)
-    over = needed(count)[0] - budget
+    over = needed(count)[0] - token_budget(budget)
     if over > 0:
         name = f"{what}: " if isinstance(what, Path) else ""
         about = "" if count.exact else "~"
