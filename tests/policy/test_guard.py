@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox import override, tokenizers
+from tokenbox import count, ctx, override, tokenizers
 from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.published import OpenAIFormat
+from tokenbox.errors import TokenizerError
 from tokenbox.models import OutputMode
 from tokenbox.policy import GuardLimits, Uncertain, enforce, guard, pack, read_chunks
 from tokenbox.policy.errors import InvalidPolicy
 from tokenbox.policy.guard import Basis
 from tokenbox.policy.records import LowerMaxTokens
+from tokenbox.tokenizers.protocol import TokenizerIdentity
+
+if TYPE_CHECKING:
+    from tokenbox.content.request import Request
 
 BYTES = tokenizers.get("utf8-bytes")
 WINDOWS = (0, 1, 2, 3, 7, 10, 99, 100, 101, 4_096, 8_191, 128_000, 1_000_003)
@@ -302,3 +309,31 @@ def test_integers_of_other_libraries_are_integers() -> None:
     assert GuardLimits.of(numpy.int64(100)).max_ctx == 100
     with pytest.raises(InvalidPolicy):
         GuardLimits.of(numpy.float64(100))
+
+
+class Counter:
+    """A counter of requests of the caller's."""
+
+    identity = TokenizerIdentity("own", "1", "f" * 64, exact=True)
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    def count_request(self, request: Request) -> Any:  # noqa: ANN401  # no count
+        return self._answer
+
+
+WRONG: list[Any] = [None, 5, Count(-5, True, -5, By.SERVER), Count(1, True, 1.5, By.SERVER)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", WRONG)
+def test_the_guard_compares_no_figure_that_is_no_count(answer: object) -> None:
+    chat: Any = [{"role": "user", "content": "text"}]
+    calls: list[Callable[[], object]] = [
+        lambda: ctx.enforce("m", chat, tokenizer=Counter(answer), max_ctx=100),
+        lambda: ctx.estimate("m", chat, tokenizer=Counter(answer)),
+        lambda: count(chat, tokenizer=Counter(answer)),
+    ]
+    for call in calls:
+        with pytest.raises(TokenizerError, match="the counter of requests gave"):
+            call()

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
-from tokenbox.integers import MAX_INTEGER
+from tokenbox.errors import TokenizerError, shown
+from tokenbox.integers import MAX_INTEGER, given_count
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
@@ -69,7 +70,15 @@ class Count:
 
 
 def with_unseen(count: Count, request: Request) -> Count:
-    """Return the count of a request, without an upper bound if only the server knows some of its input."""
+    """Return the count of a request, without an upper bound if only the server knows some of its input.
+
+    Raises ``TokenizerError`` if a caller's counter gave no count: the guard would compare it.
+    """
+    given: object = count
+    if not isinstance(given, Count):
+        raise TokenizerError(f"the counter of requests gave {shown(given)}, not a Count.")
+    for figure in (count.total, count.at_most):
+        given_count(figure, "the counter of requests")
     if count.exact:
         return count
     from tokenbox.content.unseen import unseen_of  # on use: a layout needs none of it
