@@ -14,7 +14,7 @@ from typing import Any, Final
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import joined, strict_json
 
-Messages = list[dict[str, Any]]
+Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class Prefill:
     text: str
     reasoning: str
     in_content: bool
+
+    def between(self, opening: str, closing: str) -> str:
+        """Return the answer with its thought, which may be empty, between these tags."""
+        return opening + self.reasoning + (closing + self.text if self.in_content else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class PrefillContext:
 class TemplateFamily:
     """A family of templates.
 
-    ``begin`` renders a prefilled answer, ``adjust`` rewrites the messages (``one_by_one``: each separately),
+    ``begin`` renders a prefilled answer, ``adjust`` changes each message, ``rewrite`` all of them together.
     ``add`` returns further variables, ``finish`` changes the end of the prompt.
     """
 
@@ -50,26 +54,18 @@ class TemplateFamily:
     matches: Callable[[str], bool]
     begin: Callable[[Prefill, PrefillContext], str]
     thinks: Callable[[str], bool] = lambda source: True
-    adjust: Callable[[Messages, Mapping[str, Any], str], Messages] | None = None
+    adjust: Callable[[Message, Mapping[str, Any]], Message] = lambda message, variables: message
+    rewrite: Callable[[list[Message], str], list[Message]] | None = None
     add: Callable[[Any, str], dict[str, Any]] = lambda schema, source: {}
     finish: Callable[[str, bool], str] = lambda prompt, opened: prompt
-    one_by_one: bool = True
 
 
 def _tagged(opening: str, closing: str) -> Callable[[Prefill, PrefillContext], str]:
-    """Return the prefill of an answer that begins with a thought, which may be empty."""
-
-    def begin(prefill: Prefill, _: PrefillContext) -> str:
-        return opening + prefill.reasoning + (closing + prefill.text if prefill.in_content else "")
-
-    return begin
+    return lambda prefill, _: prefill.between(opening, closing)
 
 
 def _plain(opening: str) -> Callable[[Prefill, PrefillContext], str]:
-    def begin(prefill: Prefill, _: PrefillContext) -> str:
-        return opening + prefill.text
-
-    return begin
+    return lambda prefill, _: opening + prefill.text
 
 
 def _all(*words: str, without: str | None = None) -> Callable[[str], bool]:
@@ -83,24 +79,18 @@ def _never(_: str) -> bool:
 # GPT-OSS, LLM-jp, LFM2
 
 
-def _lfm2(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
-    """Copy thoughts to the key that the template reads."""
-    return [
-        {**message, "thinking": message["reasoning_content"]}
-        if isinstance(message.get("reasoning_content"), str)
-        else message
-        for message in messages
-    ]
+def _lfm2(message: Message, _: Mapping[str, Any]) -> Message:
+    """Copy a thought to the key that the template reads."""
+    thought = message.get("reasoning_content")
+    return {**message, "thinking": thought} if isinstance(thought, str) else message
 
 
-def _harmony(messages: Messages, variables: Mapping[str, Any], source: str) -> Messages:
-    """Copy thoughts, and remove the text beside a thought that calls tools."""
-    return [
-        {key: value for key, value in message.items() if key != "content"}
-        if "thinking" in message and message.get("tool_calls")
-        else message
-        for message in _lfm2(messages, variables, source)
-    ]
+def _harmony(message: Message, variables: Mapping[str, Any]) -> Message:
+    """Copy a thought, and remove the text beside a thought that calls tools."""
+    made = dict(_lfm2(message, variables))
+    if "thinking" in made and made.get("tool_calls"):
+        made.pop("content", None)
+    return made
 
 
 RETURN: Final = "<|return|>"
@@ -115,37 +105,28 @@ def no_return(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether an a
 # Ministral 3
 
 
-def _blocks(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
-    """Convert system messages and answers to lists of thoughts and texts."""
-    made = []
-    for message in messages:
-        if message.get("role", "") not in {"system", "assistant"}:
-            made.append(message)
-            continue
-        copy, content = dict(message), []
-        if isinstance(copy.get("reasoning_content"), str):
-            content.append({"type": "thinking", "thinking": copy["reasoning_content"]})
-        given = copy.get("content")
-        if isinstance(given, str):
-            content.append({"type": "text", "text": given})
-        elif isinstance(given, list):
-            content += given
-        copy["content"] = content
-        copy.pop("reasoning_content", None)
-        made.append(copy)
-    return made
+def _blocks(message: Message, _: Mapping[str, Any]) -> Message:
+    """Convert the content of a system message or an answer to a list of thoughts and texts."""
+    if message.get("role", "") not in {"system", "assistant"}:
+        return message
+    made, content = dict(message), []
+    thought, given = made.pop("reasoning_content", None), made.get("content")
+    if isinstance(thought, str):
+        content.append({"type": "thinking", "thinking": thought})
+    if isinstance(given, str):
+        content.append({"type": "text", "text": given})
+    elif isinstance(given, list):
+        content += given
+    return {**made, "content": content}
 
 
 # K2 Horizon
 
 
-def _with_thoughts(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
-    return [
-        {**message, "reasoning_content": ""}
-        if message.get("role") == "assistant" and "reasoning_content" not in message
-        else message
-        for message in messages
-    ]
+def _with_thought(message: Message, _: Mapping[str, Any]) -> Message:
+    if message.get("role") != "assistant":
+        return message
+    return {**message, "reasoning_content": message.get("reasoning_content", "")}
 
 
 def _k2_horizon(prefill: Prefill, context: PrefillContext) -> str:
@@ -154,8 +135,7 @@ def _k2_horizon(prefill: Prefill, context: PrefillContext) -> str:
     tag = "ifm|think"
     if not off:
         tag = {"medium": "ifm|think_fast", "low": "ifm|think_faster"}.get(effort, tag)
-    opened = f"<|ifm|im_start|>assistant\n<{tag}>\n{prefill.reasoning}"
-    return opened + (f"</{tag}>{prefill.text}" if prefill.in_content else "")
+    return prefill.between(f"<|ifm|im_start|>assistant\n<{tag}>\n", f"</{tag}>")
 
 
 # DeepSeek 3.2 and 4
@@ -165,7 +145,7 @@ def _is_deepseek_4(source: str) -> bool:
     return "function_calls" not in source
 
 
-def _results_in_order(messages: Messages, _: Mapping[str, Any], source: str) -> Messages:
+def _results_in_order(messages: list[Message], source: str) -> list[Message]:
     """Put the results of tools into the order of their calls, for DeepSeek 4."""
     if not _is_deepseek_4(source):
         return messages
@@ -199,17 +179,16 @@ def _deepseek_format(schema: Any, source: str) -> dict[str, Any]:
 
 def _deepseek(prefill: Prefill, context: PrefillContext) -> str:
     if _is_deepseek_4(context.source) and not prefill.reasoning:
-        return "<｜Assistant｜></think>" + (prefill.text if prefill.in_content else "")
-    opened = "<｜Assistant｜><think>" + prefill.reasoning
-    return opened + ("</think>" + prefill.text if prefill.in_content else "")
+        return prefill.between("<｜Assistant｜></think>", "")
+    return prefill.between("<｜Assistant｜><think>", "</think>")
 
 
 # Gemma 4
 
 
-def _gemma4_turns(messages: Messages, _: Mapping[str, Any], _source: str) -> Messages:
+def _gemma4_turns(messages: list[Message], _: str) -> list[Message]:
     """Merge calls, their results and the answer to them into one message, for older templates."""
-    made: Messages = []
+    made: list[Message] = []
     place = 0
     while place < len(messages):
         message = messages[place]
@@ -248,8 +227,7 @@ def _gemma4_response(message: Mapping[str, Any], calls: list[Any], place: int) -
 
 def _gemma4(prefill: Prefill, context: PrefillContext) -> str:
     opened = "<|turn>model\n" if context.prompt.endswith("<turn|>\n") else ""
-    opened += "<|channel>thought\n" + prefill.reasoning
-    return opened + ("<channel|>" + prefill.text if prefill.in_content else "")
+    return prefill.between(f"{opened}<|channel>thought\n", "<channel|>")
 
 
 def _gemma4_turn(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether an answer is opened
@@ -260,32 +238,28 @@ def _gemma4_turn(prompt: str, opened: bool) -> str:  # noqa: FBT001  # whether a
 
 
 def _minimax(prefill: Prefill, context: PrefillContext) -> str:
-    opened = context.opening() + "<mm:think>" + prefill.reasoning
-    return opened + ("</mm:think>" + prefill.text if prefill.in_content else "")
+    return prefill.between(context.opening() + "<mm:think>", "</mm:think>")
 
 
 def _qwen3_coder(prefill: Prefill, context: PrefillContext) -> str:
     opened = "<|im_start|>assistant\n"
     if "<think>" in context.source:
-        opened += "<think>\n" + prefill.reasoning + ("\n</think>\n\n" if prefill.in_content else "")
+        return prefill.between(f"{opened}<think>\n", "\n</think>\n\n")
     return opened + (prefill.text if prefill.in_content else "")
 
 
 # TranslateGemma
 
 
-def _translation(messages: Messages, variables: Mapping[str, Any], _source: str) -> Messages:
+def _translation(message: Message, variables: Mapping[str, Any]) -> Message:
     languages = {key: variables.get(key, "en-GB") for key in ("source_lang_code", "target_lang_code")}
     if not all(isinstance(language, str) for language in languages.values()):
         raise TemplateError("llama.cpp takes only texts as source_lang_code and target_lang_code.")
-    made = []
-    for message in messages:
-        if message.get("role", "") == "user":
-            content = message.get("content")
-            text = content if isinstance(content, str) else joined(content or (), "\n")
-            message = {**message, "content": [{"type": "text", "text": text, **languages}]}  # noqa: PLW2901  # as its source does
-        made.append(message)
-    return made
+    if message.get("role", "") != "user":
+        return message
+    content = message.get("content")
+    text = content if isinstance(content, str) else joined(content or (), "\n")
+    return {**message, "content": [{"type": "text", "text": text, **languages}]}
 
 
 FAMILIES: Final = (
@@ -296,18 +270,8 @@ FAMILIES: Final = (
         adjust=_blocks,
     ),
     TemplateFamily(
-        "LLM-jp Harmony",
-        _all("chat_format=llm-jp-harmony-v1"),
-        _tagged(
-            "<|start|>assistant<|channel|>analysis<|message|>",
-            "<|end|><|start|>assistant<|channel|>final<|message|>",
-        ),
-        adjust=_harmony,
-        finish=no_return,
-    ),
-    TemplateFamily(
-        "GPT-OSS",
-        _all("<|channel|>"),
+        "GPT-OSS, LLM-jp Harmony",
+        lambda source: "chat_format=llm-jp-harmony-v1" in source or "<|channel|>" in source,
         _tagged(
             "<|start|>assistant<|channel|>analysis<|message|>",
             "<|end|><|start|>assistant<|channel|>final<|message|>",
@@ -340,7 +304,7 @@ FAMILIES: Final = (
         ),
     ),
     TemplateFamily(
-        "K2 Horizon", _all("<|ifm|im_start|>", "<ifm|tool_calls>"), _k2_horizon, adjust=_with_thoughts
+        "K2 Horizon", _all("<|ifm|im_start|>", "<ifm|tool_calls>"), _k2_horizon, adjust=_with_thought
     ),
     TemplateFamily(
         "Ling 3",
@@ -355,14 +319,10 @@ FAMILIES: Final = (
         ),
     ),
     TemplateFamily(
-        "LFM2",
-        _all("<|tool_list_start|>", "<|tool_list_end|>"),
-        _tagged("<|im_start|>assistant\n<think>", "</think>"),
-        adjust=_lfm2,
-    ),
-    TemplateFamily(
-        "LFM2.5",
-        _all("List of tools: [", without="<|tool_list_start|>"),
+        "LFM2 and 2.5",
+        lambda source: (
+            "<|tool_list_end|>" in source if "<|tool_list_start|>" in source else "List of tools: [" in source
+        ),
         _tagged("<|im_start|>assistant\n<think>", "</think>"),
         adjust=_lfm2,
     ),
@@ -381,8 +341,7 @@ FAMILIES: Final = (
             and ("function_calls" in source or "tool_calls" in source)
         ),
         _deepseek,
-        adjust=_results_in_order,
-        one_by_one=False,
+        rewrite=_results_in_order,
         add=_deepseek_format,
     ),
     TemplateFamily(
@@ -395,8 +354,7 @@ FAMILIES: Final = (
         "Gemma 4 (older)",
         _all("'<|tool_call>call:'"),
         _gemma4,
-        adjust=_gemma4_turns,
-        one_by_one=False,
+        rewrite=_gemma4_turns,
         finish=_gemma4_turn,
     ),
     TemplateFamily(

@@ -5,7 +5,8 @@ Unlike in Jinja2, there are only a few statements, and filters bind tighter than
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from tokenbox.conversation.llama.syntax import MAX_NESTING, Node, TemplateError, Token, tokenize
 
@@ -18,11 +19,14 @@ def parse(source: str) -> tuple[Node, ...]:
         raise TemplateError("the chat template does not parse: it is nested too deeply.") from None
 
 
+T = TypeVar("T")
 _END: Final = Token("end", "")
+# The operators by precedence, the lowest first.
+_LEVELS: Final = ("or", "and", "not", "compare", "add", "multiply")
 
 
 class _Parser:
-    """A recursive-descent parser, with a method per precedence level, the lowest first."""
+    """A recursive-descent parser."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -65,7 +69,19 @@ class _Parser:
             raise TemplateError(f"the chat template does not parse: {name} expected.")
         self._place += 1
 
-    def _is_statement(self, *names: str) -> bool:
+    def _take(self, kind: str) -> bool:
+        """Skip a token of this kind. Return False if the next one is another."""
+        found = self._is(kind)
+        self._place += found
+        return found
+
+    def _take_name(self, name: str) -> bool:
+        found = self._is_name(name)
+        self._place += found
+        return found
+
+    def _starts(self, *names: str) -> bool:
+        """Return True if the next statement is one of these."""
         return self._is("open") and self._peek(1).kind == "name" and self._peek(1).text in names
 
     def _any(self) -> Node:
@@ -91,15 +107,29 @@ class _Parser:
         raise TemplateError(f"the chat template does not parse: unexpected {token.text!r}.")
 
     def _body(self, *ends: str) -> tuple[Node, ...]:
+        """Parse from the end of a tag up to a statement with one of these names."""
+        self._expect("close")
         body = []
-        while not self._is_statement(*ends):
+        while not self._starts(*ends):
             body.append(self._any())
         return tuple(body)
+
+    def _block(self, end: str) -> tuple[Node, ...]:
+        """Parse from the end of a tag to the statement that ends its block."""
+        body = self._body(end)
+        self._end(end)
+        return body
 
     def _end(self, name: str) -> None:
         self._expect("open")
         self._expect_name(name)
         self._expect("close")
+
+    def _else(self, end: str) -> tuple[Node, ...]:
+        if not self._starts("else"):
+            return ()
+        self._place += 2
+        return self._body(end)
 
     def _statement(self) -> Node:
         self._expect("open")
@@ -107,22 +137,18 @@ class _Parser:
             raise TemplateError("the chat template does not parse: an unknown statement.")
         name = self._next().text
         read = getattr(self, f"_{name}_statement", None)
-        if name not in _STATEMENTS or read is None:
+        if read is None:
             raise TemplateError(f"the chat template does not parse: an unknown statement, {name}.")
         found: Node = read()
         return found
 
     def _set_statement(self) -> Node:
         target = self._sequence()
-        if self._is("="):
-            self._place += 1
-            value = self._sequence()
-            self._expect("close")
-            return Node("set", (target, value, ()))
+        if not self._take("="):
+            return Node("set", (target, None, self._block("endset")))
+        value = self._sequence()
         self._expect("close")
-        body = self._body("endset")
-        self._end("endset")
-        return Node("set", (target, None, body))
+        return Node("set", (target, value, ()))
 
     def _if_statement(self) -> Node:
         found = self._branches()
@@ -130,25 +156,14 @@ class _Parser:
         return found
 
     def _branches(self) -> Node:
-        test = self._expression()
-        self._expect("close")
-        body = self._body("elif", "else", "endif")
-        other: tuple[Node, ...] = ()
-        if self._is_statement("elif"):
-            self._place += 2
-            other = (self._branches(),)
-        elif self._is_statement("else"):
-            self._place += 2
-            self._expect("close")
-            other = self._body("endif")
-        return Node("if", (test, body, other))
+        test, body = self._expression(), self._body("elif", "else", "endif")
+        if not self._starts("elif"):
+            return Node("if", (test, body, self._else("endif")))
+        self._place += 2
+        return Node("if", (test, body, (self._branches(),)))
 
     def _macro_statement(self) -> Node:
-        name = self._primary()
-        arguments = self._arguments()
-        self._expect("close")
-        body = self._body("endmacro")
-        self._end("endmacro")
+        name, arguments, body = self._primary(), self._arguments(), self._block("endmacro")
         if name.kind != "name":
             raise TemplateError("the chat template does not parse: a macro needs a name.")
         return Node("macro", (arguments, body), name=name.name)
@@ -156,14 +171,7 @@ class _Parser:
     def _for_statement(self) -> Node:
         target = self._sequence(primary=True)
         self._expect_name("in")
-        items = self._expression()
-        self._expect("close")
-        body = self._body("endfor", "else")
-        other: tuple[Node, ...] = ()
-        if self._is_statement("else"):
-            self._place += 2
-            self._expect("close")
-            other = self._body("endfor")
+        items, body, other = self._expression(), self._body("endfor", "else"), self._else("endfor")
         self._end("endfor")
         return Node("for", (target, items, body, other))
 
@@ -180,20 +188,13 @@ class _Parser:
         callee = self._primary()
         if callee.kind != "name":
             raise TemplateError("the chat template does not parse: a call needs the name of a macro.")
-        arguments = self._arguments()
-        self._expect("close")
-        body = self._body("endcall")
-        self._end("endcall")
-        return Node("call block", (callee, arguments, caller, body))
+        return Node("call block", (callee, self._arguments(), caller, self._block("endcall")))
 
     def _filter_statement(self) -> Node:
         how = self._primary()
         if how.kind == "name" and self._is("("):
             how = self._call(how)
-        self._expect("close")
-        body = self._body("endfilter")
-        self._end("endfilter")
-        return Node("filter block", (how, body))
+        return Node("filter block", (how, self._block("endfilter")))
 
     def _generation_statement(self) -> Node:
         self._place += 1
@@ -205,8 +206,7 @@ class _Parser:
         read = self._primary if primary else self._expression
         found = [read()]
         is_tuple = self._is(",")
-        while self._is(","):
-            self._place += 1
+        while self._take(","):
             found.append(read())
         return Node("tuple", (tuple(found),)) if is_tuple else found[0]
 
@@ -214,72 +214,44 @@ class _Parser:
         self._nesting += 1
         if self._nesting > MAX_NESTING:
             raise TemplateError("the chat template does not parse: it is nested too deeply.")
-        found = self._or()
-        if self._is_name("if"):
-            self._place += 1
-            test = self._or()
-            if self._is_name("else"):
-                self._place += 1
+        found = self._operation()
+        if self._take_name("if"):
+            test = self._operation()
+            if self._take_name("else"):
                 found = Node("choose", (test, found, self._expression()))
             else:
                 found = Node("select", (found, test))
         self._nesting -= 1
         return found
 
-    def _or(self) -> Node:
-        left = self._and()
-        while self._is_name("or"):
-            self._place += 1
-            left = Node("or", (left, self._and()))
+    def _operation(self, level: int = 0) -> Node:
+        """Parse an operation with operators of this precedence, or of a higher one, from the left."""
+        if level == len(_LEVELS):
+            return self._test()
+        if _LEVELS[level] == "not" and self._take_name("not"):
+            return Node("not", (self._operation(level),))
+        left = self._operation(level + 1)
+        while operator := self._operator(_LEVELS[level]):
+            both = left, self._operation(level + 1)
+            left = Node(operator, both) if operator == _LEVELS[level] else Node("binary", both, name=operator)
         return left
 
-    def _and(self) -> Node:
-        left = self._not()
-        while self._is_name("and"):
-            self._place += 1
-            left = Node("and", (left, self._not()))
-        return left
-
-    def _not(self) -> Node:
-        if self._is_name("not"):
-            self._place += 1
-            return Node("not", (self._not(),))
-        return self._comparison()
-
-    def _comparison(self) -> Node:
-        left = self._additive()
-        while True:
+    def _operator(self, level: str) -> str:
+        """Skip an operator and return it; empty if the next token is none of this level."""
+        if level in {"or", "and"}:
+            return level if self._take_name(level) else ""
+        if level == "compare":
             if self._is_name("not") and self._peek(1) == Token("name", "in"):
-                operator, taken = "not in", 2
-            elif self._is_name("in"):
-                operator, taken = "in", 1
-            elif self._is("compare"):
-                operator, taken = self._peek().text, 1
-            else:
-                return left
-            self._place += taken
-            left = Node("binary", (left, self._additive()), name=operator)
-
-    def _additive(self) -> Node:
-        left = self._multiplicative()
-        while self._is("add"):
-            operator = self._next().text
-            left = Node("binary", (left, self._multiplicative()), name=operator)
-        return left
-
-    def _multiplicative(self) -> Node:
-        left = self._test()
-        while self._is("multiply"):
-            operator = self._next().text
-            left = Node("binary", (left, self._test()), name=operator)
-        return left
+                self._place += 2
+                return "not in"
+            if self._take_name("in"):
+                return "in"
+        return self._next().text if self._is(level) else ""
 
     def _test(self) -> Node:
         operand = self._filtered()
-        while self._is_name("is"):
-            self._place += 1
-            negated = self._is_name("not")
-            self._place += negated
+        while self._take_name("is"):
+            negated = self._take_name("not")
             test = self._primary()
             if self._is("("):
                 test = self._call(test)
@@ -292,8 +264,7 @@ class _Parser:
 
     def _filtered(self) -> Node:
         operand = self._unary()
-        while self._is("|"):
-            self._place += 1
+        while self._take("|"):
             how = self._primary()
             if self._is("("):
                 how = self._call(how)
@@ -312,21 +283,27 @@ class _Parser:
 
     def _arguments(self) -> tuple[Node, ...]:
         self._expect("(")
+        return self._items(")", self._argument)
+
+    def _argument(self) -> Node:
+        if self._peek() == Token("multiply", "*"):
+            self._place += 1
+            return Node("spread", (self._expression(),))
+        argument = self._expression()
+        return Node("keyword", (argument, self._expression())) if self._take("=") else argument
+
+    def _items(self, end: str, read: Callable[[], T]) -> tuple[T, ...]:
+        """Parse items, with or without commas between them, up to the token that ends them."""
         found = []
-        while not self._is(")"):
-            if self._peek() == Token("multiply", "*"):
-                self._place += 1
-                found.append(Node("spread", (self._expression(),)))
-            else:
-                argument = self._expression()
-                if self._is("="):
-                    self._place += 1
-                    argument = Node("keyword", (argument, self._expression()))
-                found.append(argument)
-            if self._is(","):
-                self._place += 1
-        self._expect(")")
+        while not self._take(end):
+            found.append(read())
+            self._take(",")
         return tuple(found)
+
+    def _pair(self) -> tuple[Node, Node]:
+        key = self._expression()
+        self._expect(":")
+        return key, self._expression()
 
     def _members(self, found: Node) -> Node:
         while self._is(".", "["):
@@ -343,15 +320,8 @@ class _Parser:
         slices: list[Node | None] = []
         is_slice = False
         while not self._is("]"):
-            if self._is(":"):
-                slices.append(None)
-                self._place += 1
-                is_slice = True
-            else:
-                slices.append(self._expression())
-                if self._is(":"):
-                    self._place += 1
-                    is_slice = True
+            slices.append(None if self._is(":") else self._expression())
+            is_slice = self._take(":") or is_slice
         if is_slice:
             return Node("slice", tuple((slices + [None] * 3)[:3]))
         return slices[0] if slices and slices[0] is not None else Node("blank")
@@ -372,29 +342,10 @@ class _Parser:
             self._expect(")")
             return found
         if token.kind == "[":
-            items = []
-            while not self._is("]"):
-                items.append(self._expression())
-                if self._is(","):
-                    self._place += 1
-            self._place += 1
-            return Node("list", (tuple(items),))
+            return Node("list", (self._items("]", self._expression),))
         if token.kind == "{":
-            pairs = []
-            while not self._is("}"):
-                key = self._expression()
-                self._expect(":")
-                pairs.append((key, self._expression()))
-                if self._is(","):
-                    self._place += 1
-            self._place += 1
-            return Node("object", (tuple(pairs),))
+            return Node("object", (self._items("}", self._pair),))
         raise TemplateError(f"the chat template does not parse: unexpected {token.text!r}.")
-
-
-_STATEMENTS: Final = frozenset(
-    ["set", "if", "macro", "for", "break", "continue", "call", "filter", "generation", "endgeneration"]
-)
 
 
 def _number(text: str) -> int | float:

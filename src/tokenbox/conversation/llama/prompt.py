@@ -127,8 +127,11 @@ class LlamaTemplate:
 
     def final(self, messages: list[dict[str, Any]], extra: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the messages as the template sees them, with the changes for its family."""
-        if self.family is not None and self.family.adjust is not None:
-            messages = self.family.adjust(messages, extra, self.source)
+        family = self.family
+        if family is not None:
+            messages = [family.adjust(message, extra) for message in messages]
+            if family.rewrite is not None:
+                messages = family.rewrite(messages, self.source)
         return [of_json(message) for message in messages]
 
     def frame(self, asked: ServerRequest, now: dt.datetime) -> Prepared:
@@ -175,10 +178,9 @@ class LlamaTemplate:
 
     def _begin(self, prefill: Prefill, opening: str) -> str:
         """Return the prefill of the automatic parser."""
-        if self.reasoning.start:
-            opening = opening.partition(self.reasoning.start)[0] + self.reasoning.start + prefill.reasoning
-            if prefill.in_content:
-                opening += self.reasoning.end
+        start = self.reasoning.start
+        if start:
+            return prefill.between(opening.partition(start)[0] + start, self.reasoning.end)
         return opening + (prefill.text if prefill.in_content else "")
 
     def opening(self, prepared: Prepared, run: Run) -> str:

@@ -81,7 +81,7 @@ class LlamaSession:
         self._count: Count | None = None
         self._foreseen: _Foreseen | None = None
         family = self._template.family
-        self.is_incremental = family is None or family.one_by_one
+        self.is_incremental = family is None or family.rewrite is None
         self._asked = counting.asked((), (), {})
         self._costless = True
 
@@ -212,7 +212,7 @@ class LlamaSession:
             self._numbers.pop(id(versions.final), None)
             for memories in self._memories.values():
                 for memory in memories.values():
-                    memory.runs.pop(id(versions.final), None)
+                    memory.pop(id(versions.final), None)
         for _, _, merged in self._pairs.values():
             self._numbers.pop(id(merged), None)
         self._pairs.clear()

@@ -64,18 +64,21 @@ class Node:
 # The lexer
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"} | {c: c for c in "\\'\""}
-_SYMBOLS: Final = (
-    ("{%-", "open"), ("-%}", "close"), ("{{-", "print"), ("-}}", "printed"),
-    ("{%", "open"), ("%}", "close"), ("{{", "print"), ("}}", "printed"),
-    ("(", "("), (")", ")"), ("{", "{"), ("}", "}"), ("[", "["), ("]", "]"),
-    (",", ","), (".", "."), (":", ":"), ("|", "|"),
-    ("<=", "compare"), (">=", "compare"), ("==", "compare"), ("!=", "compare"), ("<", "compare"),
-    (">", "compare"), ("+", "add"), ("-", "add"), ("~", "add"), ("*", "multiply"), ("/", "multiply"),
-    ("%", "multiply"), ("=", "="),
-)  # fmt: skip
+_SYMBOLS: Final = {
+    "{%-": "open", "-%}": "close", "{{-": "print", "-}}": "printed",
+    "{%": "open", "%}": "close", "{{": "print", "}}": "printed",
+    **{sign: sign for sign in "(){}[],.:|="},
+    **dict.fromkeys(("<=", ">=", "==", "!=", "<", ">"), "compare"),
+    **dict.fromkeys("+-~", "add"), **dict.fromkeys("*/%", "multiply"),
+}  # fmt: skip
+_SYMBOL: Final = re.compile("|".join(map(re.escape, sorted(_SYMBOLS, key=len, reverse=True))))
 _SPACE: Final = " \t\n\r\f\v"
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+# A text up to its quote, or up to the end of the source if there is none.
+_STRING: Final = re.compile(r"""(['"])((?:(?!\1)[^\\]|\\.?)*)(\1?)""", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(.?)", re.DOTALL)
+_BLOCK: Final = re.compile(r"\{[%{#]")
 # After these tokens a sign is an operator; after any other it belongs to the next number.
 _OPERANDS: Final = frozenset({"name", "number", "string", ")", "]"})
 
@@ -132,19 +135,15 @@ class _Lexer:
     def _plain(self) -> bool:
         """Add the text up to the next block, trimmed by the blocks around it. Return False if it is empty."""
         text, start = self._text, self._place
-        before = text[start - 3 : start] if start > 3 else "   "
-        end = start
-        while end < len(text) and not (text[end] == "{" and text[end + 1 : end + 2] in {"%", "{", "#"}):
-            end += 1
-        self._place = stop = end
-        if text[end : end + 1] == "{" and text[end + 1 : end + 2] in {"%", "#", "-"}:
-            stop = self._line_start(start, end)
-        found = text[start:stop]
-        if before[1] in "#%-" and before[2] == "}" and found.startswith("\n"):
+        block = _BLOCK.search(text, start)
+        self._place = end = block.start() if block else len(text)
+        before, after = text[start - 3 : start] if start > 3 else "", text[end : end + 3]
+        found = text[start : self._line_start(start, end) if after[1:2] in {"%", "#"} else end]
+        if before[1:] in {"#}", "%}", "-}"} and found.startswith("\n"):
             found = found[1:]
-        if before[0] == "-" and before[1] in "%}#" and before[2] == "}":
+        if before in {"-%}", "-}}", "-#}"}:
             found = found.lstrip(" \t\r\n")
-        if text[end : end + 1] == "{" and text[end + 2 : end + 3] == "-":
+        if after[2:] == "-":
             found = found.rstrip(" \t\r\n")
         if found:
             self._add("text", found)
@@ -152,17 +151,10 @@ class _Lexer:
 
     def _line_start(self, start: int, end: int) -> int:
         """Return the start of the line if only white space precedes the block at ``end``, else ``end``."""
-        place = end
-        while place > start:
-            if place == 1:
-                return 0
-            letter = self._text[place - 1]
-            if letter == "\n":
-                return place
-            if letter not in _SPACE:
-                return end
-            place -= 1
-        return end
+        line = self._text[start:end].rstrip(" \t\r\f\v")
+        if not start and len(line) <= 1:  # the first character of a source counts as white space
+            return 0
+        return start + len(line) if line.endswith("\n") else end
 
     def _code(self) -> None:
         text = self._text
@@ -174,29 +166,24 @@ class _Lexer:
         closing = letter == "-" and text[self._place + 1 : self._place + 2] in {"%", "}"}
         if letter in "+-" and not closing and self._sign(letter):
             return
-        for symbol, kind in _SYMBOLS:
-            if symbol == "}}" and self._depth > 0:
-                continue
-            if self._at(symbol):
-                self._add(kind, symbol)
-                if kind == "print":
-                    self._depth = 0
-                elif kind == "{":
-                    self._depth += 1
-                elif kind == "}":
-                    self._depth -= 1
-                self._place += len(symbol)
-                return
-        if letter in "'\"":
-            self._string(letter)
+        if match := _SYMBOL.match(text, self._place):
+            symbol = "}" if match[0] == "}}" and self._depth > 0 else match[0]
+            kind = _SYMBOLS[symbol]
+            self._depth = 0 if kind == "print" else self._depth + (kind == "{") - (kind == "}")
+            self._add(kind, symbol)
+            self._place += len(symbol)
+            return
+        if match := _STRING.match(text, self._place):
+            self._add("string", _ESCAPE.sub(_unescaped, match[2]))
+            if not match[3]:
+                raise TemplateError("the chat template does not parse: a text has no end.")
         elif match := _NUMBER.match(text, self._place):
             self._add("number", match[0])
-            self._place = match.end()
         elif match := _WORD.match(text, self._place):
             self._add("name", match[0])
-            self._place = match.end()
         else:
             raise TemplateError(f"the chat template does not parse: unexpected {letter!r}.")
+        self._place = match.end()
 
     def _sign(self, letter: str) -> bool:
         last = self._tokens[-1].kind if self._tokens else "text"
@@ -213,19 +200,8 @@ class _Lexer:
             self._add("sign", letter)
         return True
 
-    def _string(self, quote: str) -> None:
-        text, made = self._text, []
-        self._place += 1
-        while self._place < len(text) and text[self._place] != quote:
-            letter = text[self._place]
-            if letter == "\\":
-                self._place += 1
-                letter = _ESCAPES.get(text[self._place : self._place + 1], "")
-                if not letter:
-                    raise TemplateError("the chat template does not parse: an unknown escape in a text.")
-            made.append(letter)
-            self._place += 1
-        if self._place >= len(text):
-            raise TemplateError("the chat template does not parse: a text has no end.")
-        self._place += 1
-        self._add("string", "".join(made))
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] not in _ESCAPES:
+        raise TemplateError("the chat template does not parse: an unknown escape in a text.")
+    return _ESCAPES[match[1]]

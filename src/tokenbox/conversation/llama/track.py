@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.methods import BUILTINS
@@ -11,8 +12,9 @@ from tokenbox.conversation.llama.run import MISSING
 from tokenbox.conversation.llama.turns import (
     ANY,
     OPAQUE,
+    PLACES,
+    Key,
     LoopMemory,
-    LoopPlace,
     NotLocal,
     Placed,
     TurnRun,
@@ -35,7 +37,7 @@ class TrackedScope(dict[str, Any]):
         self.track = track
         self.parent = parent
         self.own: set[str] = set()
-        self.pending: dict[str, tuple[dict[tuple[Any, ...], Any], LoopPlace]] = {}
+        self.pending: dict[str, dict[Key, Any]] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
         value = dict.get(self, name, default)
@@ -46,8 +48,7 @@ class TrackedScope(dict[str, Any]):
 
     def note(self, name: str, value: Any) -> None:
         if name in self.pending:
-            reads, place = self.pending[name]
-            self.track.noted(reads, place)
+            self.track.note_all(self.pending[name])
         elif name not in self.own:
             if self.parent is None:
                 self.track.note(("v", name), value)
@@ -153,8 +154,13 @@ class TrackedLoop(Loop):
         self.at = at
 
     def get(self, name: Any, default: Any = None) -> Any:
-        self.track.placed(name, self.its, self.at)
+        place = _READ_AS.get(name, name)
+        if place in PLACES:
+            self.track.note(("p", place), PLACES[place](self.at, self.at + 1, self.its))
         return dict.get(self, name, default)
+
+
+_READ_AS: Final = {"index": "start", "index0": "start", "revindex": "left", "revindex0": "left"}
 
 
 class Track:
@@ -182,14 +188,14 @@ class Track:
         self.has_recorded = False
         self.its_own: list[Any] = []
         self.items: list[Any] | None = None
-        self._keys = 0
+        self._keys = count(1)
         self._times: dict[int, int] = {}
         self.spaces: dict[int, TrackedNamespace] = {}
         self.histories: dict[int, TrackedMessages] = {}
 
     # Reads and writes of a turn
 
-    def note(self, key: tuple[Any, ...], value: Any) -> None:
+    def note(self, key: Key, value: Any) -> None:
         record = self.record
         if record is None:
             return
@@ -203,19 +209,13 @@ class Track:
         else:
             record.reads.setdefault(key, value)
 
-    def noted(self, reads: dict[tuple[Any, ...], Any], place: LoopPlace) -> None:
+    def note_all(self, reads: Mapping[Key, Any]) -> None:
         for key, value in reads.items():
             self.note(key, value)
-        if self.record is not None:
-            self.record.place.take(place)
 
-    def wrote(self, key: tuple[Any, ...], value: Any) -> None:
+    def wrote(self, key: Key, value: Any) -> None:
         if self.record is not None:
             self.record.writes[key] = value
-
-    def placed(self, name: str, items: list[Any], at: int) -> None:
-        if self.record is not None:
-            self.record.place.read(name, items, at)
 
     def forget(self) -> None:
         """Mark this turn as not reusable."""
@@ -236,12 +236,8 @@ class Track:
 
     # Keys that are the same in every render of the same first messages
 
-    def next_key(self) -> int:
-        self._keys += 1
-        return self._keys
-
     def add_history(self, history: TrackedMessages) -> int:
-        key = -1 if self.record is not None else self.next_key()
+        key = -1 if self.record is not None else next(self._keys)
         self.histories[key] = history
         return key
 
@@ -249,23 +245,26 @@ class Track:
         if self.record is not None:  # of this turn alone
             made: dict[Any, Any] = self.made(dict(given))
             return made
-        key = self.next_key()
+        key = next(self._keys)
         self.spaces[key] = TrackedNamespace(given, self, key)
         return self.spaces[key]
 
     def memory(self, node: Node) -> LoopMemory:
         times = self._times.get(id(node), 0)
         self._times[id(node)] = times + 1
-        return self.memories.setdefault((id(node), times), LoopMemory())
+        return self.memories.setdefault((id(node), times), {})
 
     # Reuse of recorded turns
 
     def matches(self, turns: TurnRun, scope: TrackedScope, start: int, items: list[Any]) -> bool:
-        length = len(turns.items)
-        if not turns.usable or start + length > len(items) or not turns.place.fits(start, length, items):
+        end = start + len(turns.items)
+        if not turns.usable or end > len(items):
             return False
         for key, value in turns.reads.items():
-            if isinstance(value, Within):
+            if key[0] == "p":
+                if not same(value, PLACES[key[1]](start, end, items)):
+                    return False
+            elif isinstance(value, Within):
                 now = self._now(key[1:], scope)
                 if type(now) is not int or not value.low <= now - start <= value.high:
                     return False
@@ -273,7 +272,7 @@ class Track:
                 return False
         return all(key[0] == "v" or key[1] in self.spaces for key in turns.writes)
 
-    def _now(self, key: tuple[Any, ...], scope: TrackedScope) -> Any:
+    def _now(self, key: Key, scope: TrackedScope) -> Any:
         kind = key[0]
         if kind == "v":
             return dict.get(scope, key[1], MISSING)
@@ -302,6 +301,15 @@ class Track:
                 dict.__setitem__(self.spaces[key[1]], key[2], value)
         out.append(turns.segment)
         self.certain = self.certain and turns.certain
+
+
+def apart(record: TurnRun, call: Callable[..., Any], *given: Any) -> tuple[Any, dict[Key, Any]]:
+    """Return the result of the call, and what it has read, which is not added to the reads of the turn."""
+    reads, record.reads = record.reads, {}
+    try:
+        return call(*given), record.reads
+    finally:
+        record.reads = reads
 
 
 def same(left: Any, right: Any) -> bool:

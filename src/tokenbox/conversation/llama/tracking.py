@@ -24,17 +24,9 @@ from tokenbox.conversation.llama.track import (
     TrackedMessages,
     TrackedNamespace,
     TrackedScope,
+    apart,
 )
-from tokenbox.conversation.llama.turns import (
-    ANY,
-    OPAQUE,
-    LoopMemory,
-    LoopPlace,
-    Opaque,
-    Placed,
-    TurnRun,
-    Within,
-)
+from tokenbox.conversation.llama.turns import ANY, OPAQUE, START, LoopMemory, Placed, TurnRun, Within
 from tokenbox.conversation.llama.values import Function
 
 if TYPE_CHECKING:
@@ -109,22 +101,14 @@ class TrackingCompiler(Compiler):
             record = None if track is None else track.record
             if track is None or record is None:
                 return compare(run, env)
-            reads, its_place = record.reads, record.place
-            record.reads, record.place = {}, LoopPlace()
-            try:
-                at = place(run, env)
-                start, record.place = record.place.start, LoopPlace()
-                number = field(run, env)
-                noted, placed = record.reads, record.place
-            finally:
-                record.reads, record.place = reads, its_place
+            at, start = _place(record, place, run, env)
+            number, noted = apart(record, field, run, env)
             key = next(reversed(noted), None)
-            known = type(at) is int and type(number) is int and not placed.is_read()
+            known = type(at) is int and type(number) is int and all(one[0] != "p" for one in noted)
             if not known or start is None or key is None or noted.pop(key) is not number:
                 return compare(run, env)
             found, numbers = _OUTCOMES[name](at, number)
-            for one, value in noted.items():
-                track.note(one, value)
+            track.note_all(noted)
             track.note(("w", *key), ANY.both(numbers, -start))
             return found
 
@@ -136,22 +120,17 @@ class TrackingCompiler(Compiler):
         owner, name = self.expression(field), key.name
 
         def place_it(run: Run, env: Scope, out: list[Any]) -> None:
-            record = None if run.track is None else run.track.record
-            if record is None:
+            track = run.track
+            record = None if track is None else track.record
+            if track is None or record is None:
                 assign(run, env, out)
                 return
-            space, place = owner(run, env), record.place
-            record.place = LoopPlace()
-            try:
-                assign(run, env, out)
-                start = record.place.start
-            finally:
-                place, record.place = record.place, place
+            space = owner(run, env)
+            _, noted = apart(record, assign, run, env, out)
             key = ("n", space.key, name) if isinstance(space, TrackedNamespace) else None
-            if key is None or start is None or type(record.writes.get(key)) is not int:
-                record.place.take(place)
-            else:
-                record.writes[key] = Placed(record.writes[key] - start)
+            if key is not None and START in noted and type(record.writes.get(key)) is int:
+                record.writes[key] = Placed(record.writes[key] - noted.pop(START))
+            track.note_all(noted)
 
         return place_it
 
@@ -169,17 +148,13 @@ class TrackingCompiler(Compiler):
             found = None if record is None else given(run, env)
             if track is None or record is None or not isinstance(found, TrackedMessages):
                 return load(run, env)
-            read, record.place = record.place, LoopPlace()
-            try:
-                at, start = place(run, env), record.place.start
-            finally:
-                record.place = read
+            at, start = _place(record, place, run, env)
             items = found.plain
             near = start is not None and at - start in {-1, 1} and 0 <= at < len(items)
             if not near or start is None or items is not track.items:
                 return load(run, env)
             track.note(("loop", found.key), True)  # noqa: FBT003  # it is the list of the loop
-            read.read("previtem" if at < start else "nextitem", items, start)
+            track.note(("p", "previtem" if at < start else "nextitem"), items[at])
             return items[at]
 
         return beside
@@ -206,17 +181,17 @@ class TrackingCompiler(Compiler):
             if record is None or not isinstance(env, TrackedScope):
                 assign(run, env, out)
                 return
-            reads, place = record.reads, record.place
-            record.reads, record.place = {}, LoopPlace()
-            try:
-                found = value(run, env)
-                pending = record.reads, record.place
-            finally:
-                record.reads, record.place = reads, place
+            found, pending = apart(record, value, run, env)
             env[name] = found
             env.pending[name] = pending
 
         return defer
+
+
+def _place(record: TurnRun, place: Expression, run: Run, env: Scope) -> tuple[Any, int | None]:
+    """Return a place in the loop, and the place of the turn, which is not noted as read; None if unknown."""
+    at, noted = apart(record, place, run, env)
+    return at, noted.get(START)
 
 
 def _making(make: Expression) -> Expression:
@@ -323,7 +298,7 @@ class Fold:
 
     def _known(self, scope: TrackedScope, at: int, items: list[Any]) -> TurnRun | None:
         """Return the longest recorded run of turns that has the same effect from here on."""
-        for turns in reversed(self._memory.runs.get(id(items[at]), ())):
+        for turns in reversed(self._memory.get(id(items[at]), ())):
             if self._track.matches(turns, scope, at, items) and self._holds(turns, at, items):
                 return turns
         return None
@@ -373,7 +348,7 @@ class Fold:
         record.segment = replace(track.segments.of(text), text=text)
         out.append(record.segment)
         track.certain = track.certain and record.certain
-        self._memory.runs[id(items[at])] = [record]
+        self._memory[id(items[at])] = [record]
         track.has_recorded = True
         return record
 
@@ -396,7 +371,7 @@ class Fold:
         backward = one - other == size and (one + 1) % (2 * size) == 0  # a loop in reverse order
         if not forward and not backward:
             return None
-        runs = self._memory.runs[id(left.items[0])]
+        runs = self._memory[id(left.items[0])]
         level = size.bit_length()
         if len(runs) > level and runs[level].halves == (left, right):
             return runs[level]
@@ -409,7 +384,7 @@ class Fold:
 def _handed_on(value: Any, record: TurnRun, track: Track) -> Any:
     """Return the value as a later turn may read it; lists and objects of the template become opaque."""
     if isinstance(value, list | dict | Function) and not (
-        id(value) in track.messages or isinstance(value, TrackedNamespace | TrackedMessages | Opaque)
+        id(value) in track.messages or isinstance(value, TrackedNamespace | TrackedMessages)
     ):
         return OPAQUE
     return value
