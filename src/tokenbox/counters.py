@@ -87,18 +87,23 @@ def section_counter(
     """Return the counter of sections: of messages if all have a role, else of texts."""
     if isinstance(tokenizer, RequestCounter):
         return tokenizer
-    if counts_messages(sections, model, tokenizer):
-        return request_counter(model, tokenizer)
+    if are_messages(sections) and (model is not None or counts_requests(tokenizer)):
+        counter = request_counter(model, tokenizer)
+        if counts_messages(sections, model, tokenizer, counter):
+            return counter
     return text_counter(model, tokenizer)
 
 
-def counts_messages(sections: Sequence[Section], model: str | None, tokenizer: object) -> bool:
+def counts_messages(
+    sections: Sequence[Section], model: str | None, tokenizer: object, counter: RequestCounter
+) -> bool:
     """Return whether sections are counted as messages: all have a role, and a model or chat format is named.
 
-    A vocabulary or a function alone counts texts.
+    A model's own files name its chat format; a vocabulary or a function alone counts texts. ``counter``: the
+    counter of requests for both.
     """
-    by_model = model is not None or isinstance(tokenizer, RequestCounter) or is_model(tokenizer)
-    return by_model and are_messages(sections)
+    named = model is not None or isinstance(tokenizer, RequestCounter) or is_model(tokenizer)
+    return are_messages(sections) and (named or hasattr(counter, "template_digest"))
 
 
 def count_text(text: str, tokenizer: Tokenizer) -> Count:

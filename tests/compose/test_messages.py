@@ -18,6 +18,8 @@ from tokenbox.errors import LayoutError
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tokenbox.compose.requests import RequestCounter
 
 
@@ -42,6 +44,21 @@ def sections(sizes: list[int]) -> list[dict[str, Any]]:
 def counted(layout: tokenbox.Layout, counter: RequestCounter) -> int:
     messages = layout.messages()
     return counter.count_request(read_request(messages)).total if messages else 0
+
+
+def test_a_models_own_files_count_messages_as_fit_does(tmp_path: Path) -> None:
+    named = f"file:{models.write(tmp_path, models.TOOLS).gguf}"
+    layout = tokenbox.layout(sections([5, 5]), 1_000, named)
+    assert layout.total == tokenbox.fit(layout.messages(), None, named).total
+    texts = [{**section, "role": None} for section in sections([5, 5])]
+    bare = tokenbox.layout(texts, 1_000, named)
+    assert bare.total == tokenbox.count(bare.text, tokenizer=named).total
+
+
+def test_an_unknown_role_is_reported_with_its_section() -> None:
+    wrong = [*sections([5]), {"id": "review", "content": "word", "role": "critic"}]
+    with pytest.raises(InvalidMessage, match=r"^section 'review': a message has the role"):
+        tokenbox.layout(wrong, 1_000, "gpt-4o")
 
 
 def test_the_total_is_the_count_of_the_messages() -> None:

@@ -103,6 +103,14 @@ def test_prompts_have_a_window_each() -> None:
     assert count.largest is None
 
 
+def test_of_too_long_free_fields_only_the_long_ones_are_counted() -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}], "user": "x" * 10_000}
+    short = {"model": "gpt-4o", "temperature": 0.5, "seed": 7}
+    chat = openai_format(False, True)
+    assert chat.count_request(read_request({**body, **short})) == chat.count_request(read_request(body))
+    assert dict(read_request({**body, **short}).fields).keys() == {"user"}
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.parts import LinearWhole
 from tokenbox.compose.requests import CountsPieces
-from tokenbox.content.message import Message
+from tokenbox.content.message import InvalidMessage, Message
 from tokenbox.content.request import Request
 from tokenbox.errors import LayoutError
 
@@ -31,7 +31,10 @@ def check_roles(sections: Sequence[Section]) -> None:
                 "Give every section a role, or lay out with a tokenizer of texts.",
                 id=section.id,
             )
-        _message(section.role, _PROBE)
+        try:
+            _message(section.role, _PROBE)
+        except InvalidMessage as error:
+            raise InvalidMessage(f"section {section.id!r}: {error.message}") from None
 
 
 def are_messages(sections: Sequence[Section]) -> bool:

@@ -68,6 +68,7 @@ FREE_FIELDS: Final = frozenset(
 # The free fields may contain this much text together. Above it they are counted, because an unknown server
 # might show them to the model. The largest of them, OpenAI's metadata, has up to 9,216 characters.
 FREE_CHARACTERS: Final = 10_000
+_SHORT: Final = FREE_CHARACTERS // len(FREE_FIELDS)
 # Values with the same meaning as an absent field.
 _DEFAULTS: Final[Mapping[str, object]] = {
     "tool_choice": "auto",
@@ -218,16 +219,14 @@ def _checked_fields(fields: Mapping[str, object]) -> Mapping[str, object]:
 def costly(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that may cost tokens: all except None, default values and :data:`FREE_FIELDS`.
 
-    Free fields with more than :data:`FREE_CHARACTERS` together are not free.
+    Of free fields with more than :data:`FREE_CHARACTERS` together, only short ones are free.
     """
-    free = [value for key, value in body.items() if key in FREE_FIELDS]
-    are_free = characters_in(free) <= FREE_CHARACTERS
-    if are_free and len(free) == len(body):
-        return {}
+    free = {key: characters_in(value) for key, value in body.items() if key in FREE_FIELDS}
+    longest = FREE_CHARACTERS if sum(free.values()) < FREE_CHARACTERS else _SHORT
     return {
         key: value
         for key, value in body.items()
-        if not (are_free and key in FREE_FIELDS) and value is not None and _DEFAULTS.get(key) != value
+        if free.get(key, longest + 1) > longest and value is not None and _DEFAULTS.get(key) != value
     }
 
 

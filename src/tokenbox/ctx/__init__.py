@@ -23,6 +23,7 @@ from tokenbox import catalog
 from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog.names import undated
 from tokenbox.compose.layout import SEPARATOR
+from tokenbox.compose.messages import are_messages
 from tokenbox.config import reload
 from tokenbox.conversation.chat_format import ServerFormat
 from tokenbox.counters import counts_messages
@@ -304,17 +305,18 @@ def _counter(request: Chunks, model: str | None, tokenizer: object, config: Conf
     if tokenizer is not None:
         allow(tokenizer)
         counting = replace(counting, named=tokenizer)
-    as_messages = request.kind is ChunkKind.MESSAGES or (
-        request.kind is ChunkKind.SECTIONS and counts_messages(request.sections, model, counting.named)
-    )
+    is_chat, has_sections = request.kind is ChunkKind.MESSAGES, request.kind is ChunkKind.SECTIONS
     server = None if tokenizer is not None or model is None else _server(model, config)
     try:
         model_id = None if model is None else config.model_id(model)
         found = counters_for(model_id, replace(counting, server=server))
     except NoTokenizer:
-        if server is None or not as_messages:
+        if server is None or not (is_chat or (has_sections and are_messages(request.sections))):
             raise
         return server
+    as_messages = is_chat or (
+        has_sections and counts_messages(request.sections, model, counting.named, found.counter)
+    )
     return found.counter if as_messages or found.tokenizer is None else found.tokenizer
 
 
