@@ -20,6 +20,7 @@ from tokenbox.content.block_kinds import FormatHint
 from tokenbox.content.blocks import CodeBlock, DocumentBlock
 from tokenbox.conversation import shorten_tools, tool_costs
 from tokenbox.ledger import Usage, cost_of
+from tokenbox.models import resolve
 from tokenbox.tokenizers import get, truncate
 from tokenbox.tokenizers.index import TextIndex
 
@@ -112,6 +113,9 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "conversation system": lambda it: tokenbox.Conversation(it, "gpt-4o", token_budget=50),
     "conversation budget": lambda it: tokenbox.Conversation("a", "gpt-4o", token_budget=it),
     "conversation message": lambda it: tokenbox.Conversation("a", "gpt-4o").user(it),
+    "conversation messages": lambda it: tokenbox.Conversation("a", "gpt-4o").extend(it),
+    "chat format of a server": lambda it: tokenbox.ChatFormat.from_server(it, "server"),
+    "resolve model": resolve,
 }
 
 

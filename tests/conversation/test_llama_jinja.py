@@ -271,6 +271,11 @@ def test_what_is_no_request_is_refused(parts: tuple[Any, Any, Any], says: str) -
         template.prepared(asked(*parts), now)
 
 
+@pytest.mark.parametrize("value", ["{}", "enable_thinking", 5, True, [], [["enable_thinking", False]], None])
+def test_template_arguments_that_are_no_object_have_no_effect(value: object) -> None:
+    assert asked([USER], (), {"chat_template_kwargs": value}) == asked([USER], (), {})
+
+
 def test_a_message_that_is_not_unicode_is_refused() -> None:
     template = LlamaTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")
     now = dt.datetime(2026, 11, 22, tzinfo=dt.UTC)

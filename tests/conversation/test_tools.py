@@ -208,3 +208,7 @@ def test_a_schema_of_a_careless_server_is_shortened(required: object) -> None:
     tool = {"name": "f", "input_schema": schema}
     made = shorten_tools([tool], shortenings=["unused"])
     assert made.tools[0]["input_schema"]["properties"].keys() <= {"a", "b"}
+
+
+def test_no_tools_cost_nothing() -> None:
+    assert shorten_tools(None, 0, "gpt-4o").tools == list(tool_costs(None, "gpt-4o").tools) == []

@@ -144,4 +144,6 @@ class ChatFormat:
     @staticmethod
     def from_server(count: ServerCount, name: str, *, exact: bool = True) -> ServerFormat:
         """Return a format that asks a server with ``count(body)``, a chat completions body, once each."""
+        if not callable(count):
+            raise UnsupportedOperation(f"count is a function that asks a server, not {shown(count):.60}.")
         return ServerFormat(count, name, exact=exact)

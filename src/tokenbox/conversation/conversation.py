@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.compose.selection import check_query
-from tokenbox.content.items import Item, read_item
+from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import read_tools, tools_and_fields
 from tokenbox.conversation.counted_window import CountedWindow, Frame
@@ -79,12 +79,11 @@ class Conversation:
                 raise InvalidContent(f"{name} is a function, not {shown(callback):.60}.")
         self.count: Counts = count
         self.max_turns, self.token_budget, self.low_water = max_turns, token_budget, low_water
-        self.steps, self.keep_results, self.query = steps, keep_results, query
+        self.steps = tuple(steps) if isinstance(steps, Iterator) else steps
+        self.keep_results, self.query = keep_results, query
         self.summarize, self.keep = summarize, keep
         self.media_tokens, self.markers, self._handles = media_tokens, markers, handles
         self._found: tuple[tuple[object, ...], RequestCounter] | None = None
-        self._limits = WindowLimits(None, None, 0)
-        self._limits_of: object = None
         self._bounds()
         self._system, self._summary = "", ""
         self._given_fields = fields
@@ -167,10 +166,9 @@ class Conversation:
 
     def extend(self, messages: Iterable[object]) -> list[int]:
         """Add all messages and return their numbers; add none if one is invalid."""
-        given = list(messages)  # they are read twice, and may be an iterator
-        for message in given:
-            read_item(message)
-        return [self.add(message) for message in given]
+        given = list(messages) if isinstance(messages, Iterable) else messages
+        read_items(given)
+        return list(map(self.add, given))
 
     def user(self, text: str) -> int:
         return self.add({"role": "user", "content": text})
@@ -443,12 +441,7 @@ class Conversation:
         return [_system_item(prompt)] if prompt else [], self._read_tools, self._fields
 
     def _bounds(self) -> WindowLimits:
-        steps: object = self.steps  # any value from a caller, which `limits` checks
-        steps = tuple(steps) if isinstance(steps, Collection) else steps
-        given = (self.max_turns, self.token_budget, self.low_water, steps, self.keep_results)
-        if given != self._limits_of:
-            self._limits, self._limits_of = limits(*given), given
-        return self._limits
+        return limits(self.max_turns, self.token_budget, self.low_water, self.steps, self.keep_results)
 
     def _sent(self) -> list[Message]:
         prompt = self.system_prompt
@@ -456,7 +449,7 @@ class Conversation:
         return system + [message for item in self.window.values() for message in item.messages]
 
     def _overflow(self, count: Count, budget: int) -> Any:  # noqa: ANN401  # the error
-        kept, least = self._window.least(self._limits)
+        kept, least = self._window.least(self._bounds())
         total, prompt = max(least, budget + 1), self.system_prompt
         shown = self._window.shown
         named = [(f"message {number} ({shown[number].item.role.value})", kept[number]) for number in kept]

@@ -348,21 +348,17 @@ class CountedWindow:
 
     def _form(self, number: int, at_most: int | None, *, media: bool = True) -> tuple[ShownItem, int] | None:
         """Return the item masked, or cut to ``at_most``, with its size; None if that is impossible."""
-        key = number, at_most, media
+        key, given = (number, at_most, media), self.given[number]
         if key not in self._forms:
             self._forms[key] = None
             with suppress(InvalidMessage):  # its results cannot be rewritten: it stays in full or leaves
-                self._forms[key] = self._made(number, at_most, media=media)
+                if at_most is None:
+                    form = self._results.masked(given)
+                    self._forms[key] = form, self._size_of(form)
+                else:
+                    size = self.window.full_size(number)
+                    self._forms[key] = self._results.cut(given, size, at_most, self._size_of, media=media)
         return self._forms[key]
-
-    def _made(self, number: int, at_most: int | None, *, media: bool) -> tuple[ShownItem, int] | None:
-        given = self.given[number]
-        if at_most is not None:
-            return self._results.cut(
-                given, self.window.full_size(number), at_most, self._size_of, media=media
-            )
-        form = self._results.masked(given)
-        return form, self._size_of(form)
 
     @property
     def _results(self) -> ResultForms:

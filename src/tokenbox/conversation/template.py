@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
@@ -274,9 +274,7 @@ class ChatTemplate:
         self._environment.made = self._count
         filters = self._environment.filters
         filters["tojson"] = to_json
-        bounded = (*_WIDTH_FILTERS, *_TRAVERSING_FILTERS)
-        filters |= {name: _bounded_filter(name, filters[name]) for name in bounded}
-        filters |= {name: _counted_filter(own, self._count) for name, own in filters.items()}
+        filters |= {name: _bounded_filter(name, own, self._count) for name, own in filters.items()}
         del self._environment.globals["lipsum"]
         self._environment.globals |= {
             "raise_exception": _raise_exception,
@@ -358,35 +356,33 @@ def _bounded(pieces: Iterator[str]) -> Iterator[str]:
 _ADDED_TO_LINES: Final = {"indent": "\n", "wordwrap": ""}
 
 
-def _bounded_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a Jinja filter to refuse huge widths, and values that are too large to traverse."""
+def _bounded_filter(name: str, own: Callable[..., Any], count: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Wrap a Jinja filter to check what may be too large, and to count what it makes."""
 
     @functools.wraps(own)
     def bounded(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
-        passed = [one for one in args if not isinstance(one, nodes.EvalContext | jinja2.Environment)]
-        value, *given = map(_checked, (*passed, *kwargs.values()))
-        if name in _WIDTH_FILTERS and not _narrow(*given):
-            raise jinja2.TemplateRuntimeError(f"a width of {name} is too large")
-        if name == "format":
-            _check_format(str(value), "%", given)
-        elif name == "replace":
-            _check_replace(*passed, **kwargs)
-        elif name == "join" and isinstance(value, list | tuple):
-            _check_join(max((one for one in given if isinstance(one, str)), key=len, default=""), value)
-        elif name in _ADDED_TO_LINES:
-            size = max([4, *(len(n) if isinstance(n, str) else n for n in given if isinstance(n, str | int))])
-            _check_replace(value, _ADDED_TO_LINES[name], " " * size)
-        return own(*args, **kwargs)
+        if name in _WIDTH_FILTERS or name in _TRAVERSING_FILTERS:
+            _check_filter(name, args, kwargs)
+        return count(own(*args, **kwargs))
 
     return bounded
 
 
-def _counted_filter(own: Callable[..., Any], count: Callable[[Any], Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
-    def counted(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
-        return count(own(*args, **kwargs))
-
-    return counted
+def _check_filter(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuse huge widths, and values that are too large to traverse."""
+    passed = [one for one in args if not isinstance(one, nodes.EvalContext | jinja2.Environment)]
+    value, *given = map(_checked, (*passed, *kwargs.values()))
+    if name in _WIDTH_FILTERS and not _narrow(*given):
+        raise jinja2.TemplateRuntimeError(f"a width of {name} is too large")
+    if name == "format":
+        _check_format(str(value), "%", given)
+    elif name == "replace":
+        _check_replace(*passed, **kwargs)
+    elif name == "join" and isinstance(value, list | tuple):
+        _check_join(max((one for one in given if isinstance(one, str)), key=len, default=""), value)
+    elif name in _ADDED_TO_LINES:
+        size = max([4, *(len(n) if isinstance(n, str) else n for n in given if isinstance(n, str | int))])
+        _check_replace(value, _ADDED_TO_LINES[name], " " * size)
 
 
 def _raise_exception(message: object) -> None:

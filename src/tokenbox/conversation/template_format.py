@@ -172,8 +172,9 @@ class LlamaFormat(TemplateFormat):
         self, messages: Sequence[MessageLike], tools: Tools, fields: Mapping[str, Any]
     ) -> ServerRequest:
         arguments = fields.get("chat_template_kwargs")
-        if self._given and (arguments is None or isinstance(arguments, dict)):
-            fields = {**fields, "chat_template_kwargs": self._given | (arguments or {})}
+        if self._given:
+            asked_for = arguments if isinstance(arguments, dict) else {}
+            fields = {**fields, "chat_template_kwargs": self._given | asked_for}
         return asked([mapping(message) for message in messages], tool_mappings(tools), fields)
 
     def _text(self, request: ServerRequest, now: dt.datetime) -> tuple[str, Run]:

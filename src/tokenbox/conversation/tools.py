@@ -96,7 +96,9 @@ class ShortenedTools:
         return to_record(self, "total exact steps tools")
 
 
-def tool_costs(tools: Sequence[Tool], count: Counts = None, messages: Sequence[object] = ()) -> ToolCosts:
+def tool_costs(
+    tools: Sequence[Tool] | None, count: Counts = None, messages: Sequence[object] = ()
+) -> ToolCosts:
     """Return the cost of each tool, the largest first. ``messages`` show which tools were called.
 
     ``count``: the counter, such as a model's name. Raises ``InvalidMessage`` or a ``TokenizerError``.
@@ -104,17 +106,17 @@ def tool_costs(tools: Sequence[Tool], count: Counts = None, messages: Sequence[o
     counter, calls = counter_of(count), _calls(messages)
     read_tools(tools)
     whole_count, exact = _tokens(counter, tools)
-    saved = _saved(counter, list(tools), whole_count)
+    given = list(tools or ())
     costs = [
         ToolCost(name_of(tool), tokens, calls[name_of(tool)])
-        for tool, tokens in zip(tools, saved, strict=True)
+        for tool, tokens in zip(given, _saved(counter, given, whole_count), strict=True)
     ]
     ranked = sorted(costs, key=lambda cost: (-cost.tokens, cost.name))
     return ToolCosts(tuple(ranked), whole_count, exact)
 
 
 def shorten_tools(
-    tools: Sequence[Tool],
+    tools: Sequence[Tool] | None,
     budget: int | None = None,
     count: Counts = None,
     *,
@@ -138,7 +140,7 @@ def shorten_tools(
         raise InvalidBudget(f"shortenings are some of {known}, not {shown(shortenings)}.") from None
     counter = counter_of(count)
     read_tools(tools)
-    made: list[dict[str, Any]] = [dict(tool) for tool in tools]
+    made: list[dict[str, Any]] = [dict(tool) for tool in tools or ()]
     total, exact = _tokens(counter, made)
     used = _used(messages)
     steps = []
@@ -166,10 +168,10 @@ def name_of(tool: Tool) -> str:
     return str(inner.get("name") or inner.get("type") or "")
 
 
-def _tokens(counter: RequestCounter, tools: Sequence[Tool]) -> tuple[int, bool]:
+def _tokens(counter: RequestCounter, tools: Sequence[Tool] | None) -> tuple[int, bool]:
     """Return the tokens that tools add to a request with one short message, and whether they are exact."""
     hello = read_items([{"role": "user", "content": "hi"}])
-    with_tools = counter.count_request(Request.of_items(hello, list(tools) or None))
+    with_tools = counter.count_request(Request.of_items(hello, list(tools or ()) or None))
     bare = counter.count_request(Request.of_items(hello))
     return with_tools.total - bare.total, with_tools.exact and bare.exact
 

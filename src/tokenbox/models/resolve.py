@@ -112,10 +112,10 @@ def resolve(
 
     Raises ``NoTokenizer``, or the error of the named tokenizer.
     """
+    counters = counters_for(model, counting)
     figures = resolve_figures(
         model, call=call, settings=settings, server=server, corrections=corrections, mode=mode
     )
-    counters = counters_for(model, counting)
     return ModelUse(
         **{one.name: getattr(figures, one.name) for one in fields(ModelFigures)},
         counter=counters.counter,

@@ -81,23 +81,17 @@ class ExpressionCompiler:
 
         return make
 
-    def _and(self, node: Node) -> Expression:
+    def _logical(self, node: Node) -> Expression:
         left, right = self._both(node)
-
-        def both(run: Run, env: Scope) -> Any:
-            value = left(run, env)
-            return right(run, env) if truth(value) else value
-
-        return both
-
-    def _or(self, node: Node) -> Expression:
-        left, right = self._both(node)
+        decides = node.kind == "or"
 
         def either(run: Run, env: Scope) -> Any:
             value = left(run, env)
-            return value if truth(value) else right(run, env)
+            return value if truth(value) is decides else right(run, env)
 
         return either
+
+    _and = _or = _logical
 
     def _not(self, node: Node) -> Expression:
         value = self.expression(node.parts[0])

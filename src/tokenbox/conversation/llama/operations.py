@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -194,17 +195,22 @@ def _with_nothing(name: str, left: Any, right: Any) -> Any:
 
 def _arithmetic(name: str, left: Any, right: Any) -> Any:
     a, b = _double(left), _double(right)
-    if name in {"+", "-", "*", "%"}:
-        if name == "%":
-            found = math.fmod(a, b) if b and math.isfinite(a) else math.nan
-        else:
-            found = a + b if name == "+" else a - b if name == "-" else a * b
-        return found if isinstance(left, float) or isinstance(right, float) else cast_int(found)
     if name == "/":
         return a / b if b else math.nan if not a or math.isnan(a) else math.copysign(math.inf, a)
-    if name in {"<", ">", "<=", ">="}:
-        return a < b if name == "<" else a > b if name == ">" else a <= b if name == "<=" else a >= b
-    return None
+    if name in _ORDER:
+        return _ORDER[name](a, b)
+    if name not in _ARITHMETIC:
+        return None
+    found = _ARITHMETIC[name](a, b)
+    return found if isinstance(left, float) or isinstance(right, float) else cast_int(found)
+
+
+def _modulo(a: float, b: float) -> float:
+    return math.fmod(a, b) if b and math.isfinite(a) else math.nan
+
+
+_ARITHMETIC: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul, "%": _modulo}
+_ORDER: Final = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
 
 def _double(value: Any) -> float:

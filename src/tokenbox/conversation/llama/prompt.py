@@ -17,12 +17,11 @@ from tokenbox.conversation.llama.families import Prefill, PrefillContext, family
 from tokenbox.conversation.llama.run import OPENING_STEPS, Run
 from tokenbox.conversation.llama.server_request import (
     ServerRequest,
-    as_sent,
     continuation,
     merged,
-    parsed_arguments,
+    parsed_call,
     prefill_of,
-    read_messages,
+    read_message,
     read_tools,
     trimmed,
 )
@@ -95,7 +94,7 @@ class LlamaTemplate:
 
     def prepared(self, asked: ServerRequest, now: dt.datetime) -> Prepared:
         """Return the prepared request. Raises :class:`TemplateError` if the server refuses it."""
-        messages = read_messages(asked.messages)
+        messages = [read_message(message, place) for place, message in enumerate(asked.messages)]
         continued, opened = continuation(messages, asked)
         prefill = None if continued is None or not messages else prefill_of(messages[-1], continued)
         if continued is not None:
@@ -116,13 +115,11 @@ class LlamaTemplate:
 
     def adapted(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Adapt one message to the template's capabilities."""
-        made = as_sent(trimmed(message) if _STEP_FUN in self.source else message)
-        made = self._in_form([made])[0]
+        made = self._in_form([trimmed(message) if _STEP_FUN in self.source else dict(message)])[0]
         if made["role"] == "developer" and "<|channel|>" not in self.source:
             made["role"] = "system"
-        if self.capabilities.object_arguments:
-            for call in made.get("tool_calls", ()):
-                call["function"]["arguments"] = parsed_arguments(call["function"])
+        if self.capabilities.object_arguments and "tool_calls" in made:
+            made["tool_calls"] = [parsed_call(call) for call in made["tool_calls"]]
         return made
 
     def final(self, messages: list[dict[str, Any]], extra: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -40,37 +40,36 @@ class ServerRequest:
 # Messages
 
 
-def read_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages with the keys that the server reads. ``content`` is a text or a list of parts.
-
-    Raises :class:`TemplateError` for messages that the server refuses.
-    """
-    return [read_message(message, place) for place, message in enumerate(messages)]
-
-
 def read_message(message: Mapping[str, Any], place: int = 0) -> dict[str, Any]:
+    """Return the message as it is passed to the template: with the keys that the server reads.
+
+    ``content`` is a text or a list of parts. Raises :class:`TemplateError` for a message that the server
+    refuses.
+    """
     role, content = message.get("role"), message.get("content")
-    if not isinstance(role, str):
-        raise TemplateError(f"llama.cpp refuses messages[{place}], which has no role.")
-    if "content" not in message and (role != "assistant" or "tool_calls" not in message):
-        raise TemplateError(f"llama.cpp refuses messages[{place}], which has no content.")
-    made: dict[str, Any] = {"role": role, "content": ""}
-    if isinstance(content, str):
-        made["content"] = content
-    elif isinstance(content, list | tuple):
-        made["content"] = [_read_part(part, place) for part in content]
-    elif content is not None:
-        raise TemplateError(f"llama.cpp refuses the content of messages[{place}].")
+    _need(isinstance(role, str), place, ", which has no role")
+    is_call = role == "assistant" and "tool_calls" in message
+    _need("content" in message or is_call, place, ", which has no content")
+    made: dict[str, Any] = {"role": role, "content": content or ""}
+    if content is not None and not isinstance(content, str):
+        if not isinstance(content, list | tuple):
+            raise TemplateError(f"llama.cpp refuses the content of messages[{place}].")
+        made["content"] = [_read_part(part, place) for part in content] or ""
     for key in ("reasoning_content", "name", "tool_call_id"):
-        if key in message:
-            if not isinstance(message[key], str):
-                raise TemplateError(f"llama.cpp refuses messages[{place}], whose {key} is not text.")
-            made[key] = message[key]
+        text = message.get(key, "")
+        _need(isinstance(text, str), place, f", whose {key} is not text")
+        if text:
+            made[key] = text
     calls = message.get("tool_calls") or ()
-    if not isinstance(calls, list | tuple):
-        raise TemplateError(f"llama.cpp refuses messages[{place}], whose tool_calls are not a list.")
-    made["tool_calls"] = [_read_call(call, place) for call in calls]
+    _need(isinstance(calls, list | tuple), place, ", whose tool_calls are not a list")
+    if calls:
+        made["tool_calls"] = [_read_call(call, place) for call in calls]
     return made
+
+
+def _need(right: bool, place: int, wrong: str) -> None:  # noqa: FBT001  # an assertion
+    if not right:
+        raise TemplateError(f"llama.cpp refuses messages[{place}]{wrong}.")
 
 
 def _read_part(part: Any, place: int) -> dict[str, str]:
@@ -79,65 +78,39 @@ def _read_part(part: Any, place: int) -> dict[str, str]:
         raise TemplateError(
             f"llama.cpp counts images and recordings by itself (messages[{place}]). Let the server count."
         )
-    if not isinstance(part.get("text"), str):
-        raise TemplateError(f"llama.cpp refuses messages[{place}], which has a part without a text.")
+    _need(isinstance(part.get("text"), str), place, ", which has a part without a text")
     return {"type": "text", "text": part["text"]}
 
 
 def _read_call(call: Any, place: int) -> dict[str, Any]:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    if not isinstance(function, Mapping) or call.get("type") != "function":
-        raise TemplateError(
-            f"llama.cpp refuses messages[{place}], which has a call that is not a function's."
-        )
-    arguments = function.get("arguments", "") if "arguments" in function else None
-    if not isinstance(function.get("name"), str) or "arguments" not in function:
-        raise TemplateError(f"llama.cpp refuses messages[{place}]: a call has no name or no arguments.")
+    given = call if isinstance(call, Mapping) else {}
+    function, identity = given.get("function"), given.get("id", "")
+    is_function = isinstance(function, Mapping) and given.get("type") == "function"
+    _need(is_function, place, ", which has a call that is not a function's")
+    has_both = isinstance(function.get("name"), str) and "arguments" in function
+    _need(has_both, place, ": a call has no name or no arguments")
+    arguments = function["arguments"]
     if not isinstance(arguments, str):
         try:
             arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError, RecursionError) as error:
-            raise TemplateError(
-                f"llama.cpp refuses messages[{place}]: the arguments of a call are not JSON: {error}."
-            ) from None
-    identity = call.get("id", "")
-    if not isinstance(identity, str):
-        raise TemplateError(f"llama.cpp refuses messages[{place}]: the id of a call is not text.")
-    return {"name": function["name"], "arguments": arguments, "id": identity}
-
-
-def as_sent(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the message as it is passed to the template."""
-    content = message["content"]
-    made: dict[str, Any] = {
-        "role": message["role"],
-        "content": [dict(part) for part in content]
-        if isinstance(content, list) and content
-        else content or "",
-    }
-    for key in ("reasoning_content", "name", "tool_call_id"):
-        if message.get(key):
-            made[key] = message[key]
-    if message["tool_calls"]:
-        made["tool_calls"] = [
-            {"type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
-            | ({"id": call["id"]} if call["id"] else {})
-            for call in message["tool_calls"]
-        ]
-    return made
+            _need(False, place, f": the arguments of a call are not JSON: {error}")  # noqa: FBT003
+    _need(isinstance(identity, str), place, ": the id of a call is not text")
+    made = {"type": "function", "function": {"name": function["name"], "arguments": arguments}}
+    return {**made, "id": identity} if identity else made
 
 
 def trimmed(message: Mapping[str, Any]) -> dict[str, Any]:
-    content = message["content"]
-    made = dict(message)
-    made["content"] = (
-        content.strip(SPACE)
+    """Return the message without blanks at the ends of its texts."""
+    content, thought = message["content"], message.get("reasoning_content", "").strip(SPACE)
+    made = {
+        **message,
+        "content": content.strip(SPACE)
         if isinstance(content, str)
-        else [{**part, "text": part["text"].strip(SPACE)} for part in content]
-    )
-    if "reasoning_content" in made:
-        made["reasoning_content"] = made["reasoning_content"].strip(SPACE)
-    return made
+        else [{**part, "text": part["text"].strip(SPACE)} for part in content],
+        "reasoning_content": thought,
+    }
+    return made if thought else {key: value for key, value in made.items() if key != "reasoning_content"}
 
 
 def merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -150,9 +123,11 @@ def merged(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**messages[1], "content": f"{first}\n{second}"}, *messages[2:]]
 
 
-def parsed_arguments(function: Mapping[str, Any]) -> Any:
+def parsed_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the call with its arguments as an object."""
+    function = call["function"]
     try:
-        return strict_json(function["arguments"])
+        return {**call, "function": {**function, "arguments": strict_json(function["arguments"])}}
     except (ValueError, RecursionError) as error:
         raise TemplateError(
             f"llama.cpp refuses a call of {function['name']!r}, whose arguments are not JSON: {error}."
@@ -163,7 +138,7 @@ def continuation(messages: Sequence[Mapping[str, Any]], asked: ServerRequest) ->
     """Return how an answer at the end is continued, and whether a new one is opened."""
     continued, opened = asked.continued, asked.add_generation_prompt
     last = messages[-1] if messages else {"role": ""}
-    if continued is None and last["role"] == "assistant" and not last["tool_calls"]:
+    if continued is None and last["role"] == "assistant" and "tool_calls" not in last:
         continued, opened = Continue.AUTO, False
     if continued is not None and opened:
         raise TemplateError("llama.cpp refuses add_generation_prompt together with continue_final_message.")
@@ -231,10 +206,8 @@ def asked(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]
 ) -> ServerRequest:
     """Parse a request from the fields of a body. Raises :class:`TemplateError` if the server refuses it."""
-    arguments = fields.get("chat_template_kwargs") or {}
-    if not isinstance(arguments, Mapping):
-        raise TemplateError("llama.cpp takes chat_template_kwargs as an object.")
-    variables = dict(arguments)
+    arguments = fields.get("chat_template_kwargs")
+    variables = dict(arguments) if isinstance(arguments, Mapping) else {}  # any other value has no effect
     thinking = variables.get("enable_thinking")
     if isinstance(thinking, str):
         raise TemplateError("llama.cpp refuses an enable_thinking that is a text.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, AnyStr, Final
 
 from tokenbox.conversation.llama.functions import at, count, named, simple, tojson, typed, unsupported
 from tokenbox.conversation.llama.syntax import TemplateError
@@ -37,20 +37,16 @@ def _strip(left: bool, right: bool) -> Handler:  # noqa: FBT001  # which ends
         chars = named(args, "chars", 1)
         # Each once: Python looks through them for each character.
         given = SPACE if isinstance(chars, Undefined) else "".join(set(written(run, chars)))
-        text: str = args[0]
-        if not given.isascii():
-            return decoded(_strip_bytes(encoded(text), encoded(given), left=left, right=right))
-        if not given:
-            return text
-        text = text.lstrip(given) if left else text
-        return text.rstrip(given) if right else text
+        if given.isascii():
+            return _stripped(args[0], given, left=left, right=right) if given else args[0]
+        return decoded(_stripped(encoded(args[0]), encoded(given), left=left, right=right))
 
     return strip
 
 
-def _strip_bytes(data: bytes, given: bytes, *, left: bool, right: bool) -> bytes:
-    data = data.lstrip(given) if left else data
-    return data.rstrip(given) if right else data
+def _stripped(text: AnyStr, given: AnyStr, *, left: bool, right: bool) -> AnyStr:
+    text = text.lstrip(given) if left else text
+    return text.rstrip(given) if right else text
 
 
 def _split(*, from_right: bool) -> Handler:

@@ -12,7 +12,8 @@ Operations that cannot be tracked make a turn not reusable (:meth:`Track.forget`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -87,13 +88,11 @@ class TrackingCompiler(Compiler):
         """Compare a place in the loop with a number, recording only the bounds that decide the result."""
         compare = super()._binary(node)
         left, right = node.nodes()
-        if node.name not in _OUTCOMES or not (_is_place(left) and _is_field(right)):
-            if node.name not in _OUTCOMES or not (_is_place(right) and _is_field(left)):
-                return compare
-            left, right = right, left
-            name = _TURNED.get(node.name, node.name)
-        else:
-            name = node.name
+        name = node.name
+        if _is_place(right) and _is_field(left):
+            left, right, name = right, left, _TURNED.get(name, name)
+        if name not in _COMPARISONS or not (_is_place(left) and _is_field(right)):
+            return compare
         place, field = self.expression(left), self.expression(right)
 
         def outcome(run: Run, env: Scope) -> Any:
@@ -107,7 +106,7 @@ class TrackingCompiler(Compiler):
             known = type(at) is int and type(number) is int and all(one[0] != "p" for one in noted)
             if not known or start is None or key is None or noted.pop(key) is not number:
                 return compare(run, env)
-            found, numbers = _OUTCOMES[name](at, number)
+            found, numbers = _outcome(_COMPARISONS[name], at, number)
             track.note_all(noted)
             track.note(("w", *key), ANY.both(numbers, -start))
             return found
@@ -202,34 +201,20 @@ def _making(make: Expression) -> Expression:
     return made
 
 
-def _greater(at: int, number: int) -> tuple[bool, Within]:
-    return (True, Within(-math.inf, at - 1)) if at > number else (False, Within(at, math.inf))
+def _outcome(compare: Callable[[int, int], bool], at: int, number: int) -> tuple[bool, Within]:
+    """Return the result of a comparison of a place, and the bounds of the numbers with that result."""
+    results = [compare(at, other) for other in (at - 1, at, at + 1)]  # for all less, equal, all greater
+    low = high = here = 1 + (number > at) - (number < at)
+    while low > 0 and results[low - 1] is results[here]:
+        low -= 1
+    while high < 2 and results[high + 1] is results[here]:
+        high += 1
+    return results[here], Within((-math.inf, at, at + 1)[low], (at - 1, at, math.inf)[high])
 
 
-def _not_less(at: int, number: int) -> tuple[bool, Within]:
-    return (True, Within(-math.inf, at)) if at >= number else (False, Within(at + 1, math.inf))
-
-
-def _equal(at: int, number: int) -> tuple[bool, Within]:
-    if at == number:
-        return True, Within(at, at)
-    return False, Within(at + 1, math.inf) if number > at else Within(-math.inf, at - 1)
-
-
-def _opposite(
-    compare: Callable[[int, int], tuple[bool, Within]],
-) -> Callable[[int, int], tuple[bool, Within]]:
-    def opposite(at: int, number: int) -> tuple[bool, Within]:
-        found, numbers = compare(at, number)
-        return not found, numbers
-
-    return opposite
-
-
-# The result of comparing a place with a number, and the bounds of numbers with the same result.
-_OUTCOMES: Final = {
-    ">": _greater, ">=": _not_less, "<": _opposite(_not_less), "<=": _opposite(_greater),
-    "==": _equal, "!=": _opposite(_equal),
+_COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq,
+    "!=": operator.ne,
 }  # fmt: skip
 _TURNED: Final = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 

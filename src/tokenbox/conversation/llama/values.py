@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping
@@ -285,23 +286,19 @@ def equal(left: Any, right: Any) -> bool:
     return left is right
 
 
-_COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "eq": lambda a, b: a == b, "ge": lambda a, b: a >= b, "gt": lambda a, b: a > b,
-    "lt": lambda a, b: a < b, "ne": lambda a, b: a != b,
-}  # fmt: skip
-
-
 def compare(left: Any, right: Any, how: str) -> bool:
+    """Compare two values by a function of :mod:`operator`."""
+    order: Callable[[Any, Any], bool] = getattr(operator, how)
     if is_number(left) and is_number(right):
-        return _COMPARE[how](float(left), float(right))
+        return order(float(left), float(right))
     if (isinstance(left, str) and (isinstance(right, str) or is_number(right))) or (
         isinstance(right, str) and is_number(left)
     ):
-        return _COMPARE[how](text_of(left), text_of(right))
+        return order(text_of(left), text_of(right))
     if isinstance(left, bool) and isinstance(right, bool):
         if how not in {"eq", "ne"}:
             raise TemplateError("Unsupported comparison operator for bool type.")
-        return _COMPARE[how](left, right)
+        return order(left, right)
     return False
 
 
