@@ -50,6 +50,8 @@ def test_a_models_own_files_count_messages_as_fit_does(tmp_path: Path) -> None:
     named = f"file:{models.write(tmp_path, models.TOOLS).gguf}"
     layout = tokenbox.layout(sections([5, 5]), 1_000, named)
     assert layout.total == tokenbox.fit(layout.messages(), None, named).total
+    assert layout == tokenbox.layout(sections([5, 5]), 1_000, model=named)
+    assert tokenbox.count(layout.messages(), named) == tokenbox.count(layout.messages(), tokenizer=named)
     texts = [{**section, "role": None} for section in sections([5, 5])]
     bare = tokenbox.layout(texts, 1_000, named)
     assert bare.total == tokenbox.count(bare.text, tokenizer=named).total

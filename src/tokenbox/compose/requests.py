@@ -128,7 +128,7 @@ class RunningCount(Protocol):
     sums: bool
     """Whether ``count`` takes time proportional to the change. Otherwise it counts the whole each time."""
 
-    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
+    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object = ...) -> None:
         """Set the rest of the request: the system prompt before the items, tools and other fields."""
         ...
 

@@ -166,7 +166,9 @@ class Conversation:
 
     def extend(self, messages: Iterable[object]) -> list[int]:
         """Add all messages and return their numbers; add none if one is invalid."""
-        given = list(messages) if isinstance(messages, Iterable) else messages
+        given: Any = messages
+        if isinstance(given, Iterator):
+            given = list(given)
         read_items(given)
         return list(map(self.add, given))
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MEDIA = 1_000
 """The estimated tokens of an image, a file or a recording, if the caller gives no figure."""
 
+NO_FIELDS: Final = Object()
+
 MediaTokens = int | Callable[[Part], int] | Literal["declared"] | None
 """The tokens of an image, a file or a recording: a number, or a function of the part. ``"declared"`` uses the
 part's key ``tokens``; only for parts that you wrote yourself, since a client may write any number. None is an
@@ -184,18 +186,16 @@ class PieceSession:
     def __init__(self, counter: PieceCounter) -> None:
         self._counter = counter
         self._head: tuple[Item, ...] = ()
-        self._frame = Request()
-        self._fixed: list[PartCost] = [counter.frame(self._frame)]
+        self._fixed: list[PartCost] = [counter.frame(Request())]
         self._costs: dict[int, PartCost] = {}
         self._last: dict[int, Message | None] = {}
         self._total = self._at_most = self._inexact = 0
         self._count: Count | None = None
 
-    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
-        frame = Request(tools=tuple(tools), fields=Object() if fields is None else fields)
-        fixed = [self._counter.frame(frame), *(self._cost(item) for item in head)]
-        self._head, self._frame, self._fixed = tuple(head), frame, fixed
-        self._count = None
+    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object = NO_FIELDS) -> None:
+        frame = self._counter.frame(Request(tools=tuple(tools), fields=fields))
+        self._fixed = [frame, *map(self._cost, head)]
+        self._head, self._count = tuple(head), None
 
     def add(self, number: int, item: Item) -> None:
         cost, before = self._cost(item), self._costs.get(number, _NOTHING)
@@ -256,16 +256,12 @@ class WholeSession:
 
     def __init__(self, counter: RequestCounter) -> None:
         self._counter = counter
-        self._head: tuple[Item, ...] = ()
-        self._tools: tuple[Object, ...] = ()
-        self._fields = Object()
+        self.frame(())
         self._items: dict[int, Item] = {}
-        self._count: Count | None = None
 
-    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
-        self._head, self._tools = tuple(head), tuple(tools)
-        self._fields = Object() if fields is None else fields
-        self._count = None
+    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object = NO_FIELDS) -> None:
+        self._head, self._tools, self._fields = tuple(head), tuple(tools), fields
+        self._count: Count | None = None
 
     def add(self, number: int, item: Item) -> None:
         self._items[number] = item
@@ -305,13 +301,11 @@ class WholeSession:
         return request_of([*self._head, *present], self._tools, self._fields)
 
 
-def request_of(
-    items: Sequence[Item], tools: tuple[Object, ...] = (), fields: Object | None = None
-) -> Request:
+def request_of(items: Sequence[Item], tools: tuple[Object, ...] = (), fields: Object = NO_FIELDS) -> Request:
     return Request(
         tuple(message for item in items for message in item.messages),
         tools,
-        fields=Object() if fields is None else fields,
+        fields=fields,
         places=tuple(place for place, item in enumerate(items) for _ in item.messages),
         verbatim=all(item.verbatim for item in items),
         raw=tuple(item.raw for item in items if not item.verbatim),

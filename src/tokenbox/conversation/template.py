@@ -82,29 +82,28 @@ class _Bounding(NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-        joined = nodes.Call(nodes.Name(_JOIN, "load"), node.nodes, [], None, None, lineno=node.lineno)
-        return self.generic_visit(joined.set_environment(self._environment))
+        return self.generic_visit(self._call(_JOIN, node.nodes, node))
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         self.generic_visit(node)
-        if not isinstance(node.arg, nodes.Slice):
-            return node
-        call = nodes.Call(nodes.Name(_CUT, "load"), [node], [], None, None, lineno=node.lineno)
-        return call.set_environment(self._environment)
+        return self._call(_CUT, [node], node) if isinstance(node.arg, nodes.Slice) else node
 
     def _made(self, node: nodes.Expr) -> nodes.Node:
         self.generic_visit(node)
         if getattr(node, "ctx", "load") != "load" or not any(map(_is_no_constant, node.iter_child_nodes())):
             return node
-        call = nodes.Call(nodes.Name(_MADE, "load"), [node], [], None, None, lineno=node.lineno)
-        return call.set_environment(self._environment)
+        return self._call(_MADE, [node], node)
 
     visit_List = visit_Tuple = visit_Dict = _made  # noqa: N815  # as Jinja calls them
 
     def _tick(self, node: nodes.Node) -> nodes.Node:
         fixed = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
-        call = nodes.Call(nodes.Name(_TICK, "load"), [nodes.Const(fixed)], [], None, None)
+        call = self._call(_TICK, [nodes.Const(fixed)], node)
         return nodes.ExprStmt(call, lineno=node.lineno).set_environment(self._environment)
+
+    def _call(self, name: str, args: list[nodes.Expr], node: nodes.Node) -> nodes.Node:
+        call = nodes.Call(nodes.Name(name, "load"), args, [], None, None, lineno=node.lineno)
+        return call.set_environment(self._environment)
 
 
 def _idle(loop: nodes.For) -> nodes.Node | None:

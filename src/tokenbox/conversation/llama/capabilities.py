@@ -7,6 +7,7 @@ compares prompts with and without thoughts.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -151,7 +152,8 @@ _BLANK: Final = r"[ \t\n\v\f\r]*"
 _AFTER: Final = re.compile(rf"({_BLANK})((?:<[^>]*>|\[[^\]]*\]){_BLANK})")
 # The marker before a thought, in the text before it, backwards.
 _BEFORE: Final = re.compile(rf"{_BLANK}(?:>[^>]*<|\][^\]]*\[)")
-_OPENER: Final = re.compile(r"[<\[]")
+# A marker, a text before the next one, or the rest of a text after a bracket that is not closed.
+_PIECE: Final = re.compile(r"<[^>]*>|\[[^\]]*\]|[^<\[]+|.+", re.DOTALL)
 _FURTHEST: Final = 4_096  # characters of a marker
 _MOST_THOUGHTS: Final = 100
 
@@ -160,13 +162,14 @@ def reasoning(render: Callable[[Mapping[str, Any]], str], source: str, *, tool_c
     """Return the markers of thoughts, as the server's automatic parser detects them."""
     found = Reasoning()
 
-    def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str] | None:
+    def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, str]:
+        """Return both texts; two empty ones if the template refuses."""
         try:
             return render(first), render(second)
         except TemplateTooLarge:
             raise
         except TemplateError:
-            return None
+            return "", ""
 
     _presence(found, compare)
     _switch(found, compare)
@@ -191,17 +194,14 @@ def _variables(
     return made
 
 
-def _presence(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) -> None:
+def _presence(found: Reasoning, compare: Callable[..., tuple[str, str]]) -> None:
     """Compare an answer with a thought and one without."""
     user = {"role": "user", "content": _USER}
     answer = {"role": "assistant", "content": _ANSWER}
     outputs = compare(
         _variables([user, answer]), _variables([user, {**answer, "reasoning_content": _THOUGHT}])
     )
-    if outputs is None:
-        return
-    right = split_difference(*outputs)[1]
-    if _THOUGHT not in right:
+    if _THOUGHT not in split_difference(*outputs)[1]:
         return
     start, blank, end = _markers(outputs[1])
     if start:
@@ -210,14 +210,12 @@ def _presence(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) 
         found.present, found.end = True, end
 
 
-def _switch(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) -> None:
+def _switch(found: Reasoning, compare: Callable[..., tuple[str, str]]) -> None:
     """Compare prompts with thinking disabled and enabled."""
     user = [{"role": "user", "content": _USER}]
     outputs = compare(
         _variables(user, prompt=True, thinking=False), _variables(user, prompt=True, thinking=True)
     )
-    if outputs is None:
-        return
     left, right = split_difference(*outputs)
     bare_left, bare_right = left.strip(SPACE), right.strip(SPACE)
     if not bare_left and right:
@@ -253,7 +251,7 @@ def _tails(found: Reasoning, off: str, on: str) -> None:
             return
 
 
-def _scope(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) -> None:
+def _scope(found: Reasoning, compare: Callable[..., tuple[str, str]]) -> None:
     """Detect templates that show thoughts only together with tool calls."""
     schema = {
         "type": "object",
@@ -278,7 +276,7 @@ def _scope(found: Reasoning, compare: Callable[..., tuple[str, str] | None]) -> 
     said = {"role": "assistant", "content": _ANSWER, "reasoning_content": _THOUGHT}
     called = {"role": "assistant", "content": None, "reasoning_content": _THOUGHT, "tool_calls": [call]}
     outputs = compare(_variables([user, said], tools=tools), _variables([user, called], tools=tools))
-    if outputs is None or _THOUGHT in outputs[0] or _THOUGHT not in outputs[1]:
+    if _THOUGHT in outputs[0] or _THOUGHT not in outputs[1]:
         return
     found.present = True
     start, _, end = _markers(outputs[1])
@@ -322,67 +320,36 @@ def _known(found: Reasoning, source: str) -> None:
 
 def segments(text: str) -> list[tuple[bool, str]]:
     """Split the text into pieces; those in angle or square brackets are markers."""
-    found: list[tuple[bool, str]] = []
-    border = 0
-    while opener := _OPENER.search(text, border):
-        if border < opener.start():
-            found.append((False, text[border : opener.start()]))
-        border = opener.start()
-        end = text.find(">" if opener[0] == "<" else "]", border) + 1
-        if not end:
-            break
-        found.append((True, text[border:end]))
-        border = end
-    if border < len(text):
-        found.append((False, text[border:]))
-    return found
+    return [(piece[0] + piece[-1] in {"<>", "[]"}, piece) for piece in _PIECE.findall(text)]
 
 
 def split_difference(left: str, right: str) -> tuple[str, str]:
     """Return the differing parts of two texts, by segments (``calculate_diff_split``)."""
-    a, b = segments(left), segments(right)
+    a, b = deque(segments(left)), deque(segments(right))
     if not a or not b:
         return (left if not b else "", right if not a else "")
-    first_a, last_a, first_b, last_b = 0, len(a) - 1, 0, len(b) - 1
-    done_a = done_b = False
-    while first_a != last_a and first_b != last_b:
-        advanced = False
-        if a[first_a] == b[first_b]:
-            first_a += 1
-            first_b += 1
-            advanced = True
-        if a[last_a] == b[last_b]:
-            if first_a != last_a:
-                last_a -= 1
-            else:
-                done_a = True
-            if first_b != last_b:
-                last_b -= 1
-            else:
-                done_b = True
-            advanced = True
-        if not advanced:
+    done: set[int] = set()  # the texts whose last remaining segment is in the other, too
+    while len(a) > 1 and len(b) > 1:
+        same_start, same_end = a[0] == b[0], a[-1] == b[-1]
+        if not same_start and not same_end:
             break
-    if first_a == last_a and first_b != last_b:
-        if a[first_a] == b[last_b]:
-            last_b -= 1
-            done_a = True
-        elif a[first_a] == b[first_b]:
-            first_b += 1
-            done_a = True
-    elif first_b == last_b and first_a != last_a:
-        if a[last_a] == b[first_b]:
-            last_a -= 1
-            done_b = True
-        elif a[first_a] == b[first_b]:
-            first_a += 1
-            done_b = True
-    elif first_a == last_a and first_b == last_b and a[first_a] == b[first_b] and a[first_a][0]:
-        done_a = done_b = True
-    shared_end = not a[last_a][0] and not b[last_b][0]
-    shared_start = not a[first_a][0] and not b[first_b][0]
-    rest_a = "".join(part[1] for part in a[first_a : last_a + (not done_a)])
-    rest_b = "".join(part[1] for part in b[first_b : last_b + (not done_b)])
+        for parts in (a, b):
+            if same_start:
+                parts.popleft()
+            if same_end and len(parts) > 1:
+                parts.pop()
+            elif same_end:
+                done.add(id(parts))
+    short, long = (a, b) if len(a) <= len(b) else (b, a)
+    if len(short) == 1 < len(long) and short[0] in {long[0], long[-1]}:
+        long.pop() if short[0] == long[-1] else long.popleft()
+        done.add(id(short))
+    elif len(long) == 1 and a[0] == b[0] and a[0][0]:
+        done = {id(a), id(b)}
+    shared_end, shared_start = not a[-1][0] and not b[-1][0], not a[0][0] and not b[0][0]
+    rest_a, rest_b = (
+        "".join(piece for _, piece in list(parts)[: len(parts) - (id(parts) in done)]) for parts in (a, b)
+    )
     end = common_prefix(rest_a[::-1], rest_b[::-1]) if shared_end else 0
     start = common_prefix(rest_a[: len(rest_a) - end], rest_b[: len(rest_b) - end]) if shared_start else 0
     only_a, only_b = rest_a[start : len(rest_a) - end], rest_b[start : len(rest_b) - end]

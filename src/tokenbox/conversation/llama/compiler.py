@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.expressions import ExpressionCompiler, failing
+from tokenbox.conversation.llama.functions import named
 from tokenbox.conversation.llama.operations import fork, invoke, items_of, loop_variables, print_value
 from tokenbox.conversation.llama.parser import parse
 from tokenbox.conversation.llama.run import (
@@ -22,7 +23,7 @@ from tokenbox.conversation.llama.run import (
     Statement,
 )
 from tokenbox.conversation.llama.syntax import TemplateError
-from tokenbox.conversation.llama.values import Function, Keyword, Undefined, kind, truth
+from tokenbox.conversation.llama.values import Function, Undefined, kind, truth
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.syntax import Node
@@ -309,7 +310,7 @@ class Compiler(ExpressionCompiler):
                 if place < len(args):
                     if not parameter:
                         raise TemplateError(f"Invalid parameter type in {name!r}.")
-                    inner[parameter] = _named(args, parameter, place)
+                    inner[parameter] = named(args, parameter, place)
                 elif default is None:
                     raise TemplateError(f"Not enough arguments provided to {name!r}.")
                 else:
@@ -399,10 +400,3 @@ def _unpack(names: list[str], value: Any, env: Scope) -> None:
         if not name:
             raise TemplateError("Cannot unpack to non-identifier.")
         env[name] = item
-
-
-def _named(args: list[Any], name: str, place: int) -> Any:
-    for arg in args:
-        if isinstance(arg, Keyword) and arg.name == name and not isinstance(arg.value, Undefined):
-            return arg.value
-    return Undefined() if isinstance(args[place], Keyword) else args[place]

@@ -7,8 +7,10 @@ before rendering, add variables, and defines how a prefilled answer begins.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 from tokenbox.conversation.llama.syntax import TemplateError
@@ -149,27 +151,19 @@ def _results_in_order(messages: list[Message], source: str) -> list[Message]:
     """Put the results of tools into the order of their calls, for DeepSeek 4."""
     if not _is_deepseek_4(source):
         return messages
-    made, order, place = list(messages), {}, 0
-    while place < len(made):
-        message = made[place]
-        role = message.get("role", "")
-        if role == "assistant" and message.get("tool_calls"):
-            calls = message["tool_calls"]
-            order = {call["id"]: number for number, call in enumerate(calls) if call.get("id")}
-        if role not in {"user", "tool"}:
-            place += 1
-            continue
-        end = place
-        while end < len(made) and made[end].get("role", "") in {"user", "tool"}:
-            end += 1
-        results = [at for at in range(place, end) if made[at]["role"] == "tool"]
-        if len(results) > 1 and order:
-            ranked = sorted(
-                (made[at] for at in results), key=lambda m: order.get(m.get("tool_call_id", ""), 0)
-            )
-            for at, result in zip(results, ranked, strict=True):
-                made[at] = result
-        place = end
+    made: list[Message] = []
+    order: dict[str, int] = {}
+    for are_replies, group in groupby(messages, lambda message: message.get("role", "") in {"user", "tool"}):
+        some = list(group)
+        if are_replies:
+            results = (message for message in some if message["role"] == "tool")
+            ranked = iter(sorted(results, key=lambda result: order.get(result.get("tool_call_id", ""), 0)))
+            some = [next(ranked) if message["role"] == "tool" else message for message in some]
+        for message in some:
+            if message.get("role", "") == "assistant" and message.get("tool_calls"):
+                calls = enumerate(message["tool_calls"])
+                order = {call["id"]: number for number, call in calls if call.get("id")}
+        made += some
     return made
 
 
@@ -189,27 +183,23 @@ def _deepseek(prefill: Prefill, context: PrefillContext) -> str:
 def _gemma4_turns(messages: list[Message], _: str) -> list[Message]:
     """Merge calls, their results and the answer to them into one message, for older templates."""
     made: list[Message] = []
-    place = 0
-    while place < len(messages):
-        message = messages[place]
+    waiting = deque(messages)
+    while waiting:
+        message = waiting.popleft()
         calls = message.get("tool_calls")
         if message.get("role") != "assistant" or not calls:
             made.append(message)
-            place += 1
             continue
-        turn: dict[str, Any] = {"role": "assistant", "tool_calls": list(calls)}
-        responses: list[dict[str, Any]] = []
-        place += 1
-        while place < len(messages) and messages[place].get("role", "") == "tool":
-            responses.append(_gemma4_response(messages[place], calls, len(responses)))
-            place += 1
+        turn: Message = {"role": "assistant", "tool_calls": list(calls)}
+        responses: list[Message] = []
+        while waiting and waiting[0].get("role", "") == "tool":
+            responses.append(_gemma4_response(waiting.popleft(), calls, len(responses)))
         if responses:
             turn["tool_responses"] = responses
-        if place < len(messages) and messages[place].get("role", "") == "assistant":
-            following = messages[place]
-            if not following.get("tool_calls") and following.get("content"):
-                turn["content"] = following["content"]
-                place += 1
+        following = waiting[0] if waiting else {}
+        is_answer = following.get("role", "") == "assistant" and not following.get("tool_calls")
+        if is_answer and following.get("content"):
+            turn["content"] = waiting.popleft()["content"]
         if isinstance(message.get("reasoning_content"), str):
             turn["reasoning_content"] = message["reasoning_content"]
         made.append(turn)

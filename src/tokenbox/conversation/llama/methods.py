@@ -67,13 +67,18 @@ def _last(values: Any) -> Any:
     return values[-1] if values else UNDEFINED
 
 
+def _attribute_of(args: list[Any], place: int) -> Callable[[Any], Any]:
+    """Return a function to the attribute of an item that is named at this place; without one, to the item."""
+    name = named(args, "attribute", place)
+    return lambda item: item if isinstance(name, Undefined) else attribute(item, name, UNDEFINED)
+
+
 def _join(run: Run, _: dict[str, Any], args: list[Any]) -> str:
     count(args, 1, 3)
     typed(args[:1], (list, tuple))
-    between, name = named(args, "d", 1), named(args, "attribute", 2)
+    between, key = named(args, "d", 1), _attribute_of(args, 2)
     texts = []
-    for item in args[0]:
-        value = item if isinstance(name, Undefined) else attribute(item, name, UNDEFINED)
+    for value in map(key, args[0]):
         if not isinstance(value, str) and not is_number(value):
             raise TemplateError("join() can only join arrays of strings or numerics.")
         texts.append(text_of(value))
@@ -134,26 +139,19 @@ def _sorted(run: Run, items: list[Any], key: Callable[[Any], Any], *, reverse: b
 
 def _sort(run: Run, _: dict[str, Any], args: list[Any]) -> Any:
     count(args, 1, 4)
-    reverse, name = truth(named(args, "reverse", 1)), named(args, "attribute", 3)
-
-    def key(item: Any) -> Any:
-        return item if isinstance(name, Undefined) else attribute(item, name, UNDEFINED)
-
-    return like(args[0], _sorted(run, list(args[0]), key, reverse=reverse))
+    reverse = truth(named(args, "reverse", 1))
+    return like(args[0], _sorted(run, list(args[0]), _attribute_of(args, 3), reverse=reverse))
 
 
 def _extreme(how: str) -> Handler:
     def extreme(_run: Run, _: dict[str, Any], args: list[Any]) -> Any:
         count(args, 1, 4)
-        name = named(args, "attribute", 2)
+        key = _attribute_of(args, 2)
         if not args[0]:
             return UNDEFINED
         best = args[0][0]
         for item in args[0]:
-            pair = (item, best)
-            if not isinstance(name, Undefined):
-                pair = attribute(item, name, UNDEFINED), attribute(best, name, UNDEFINED)
-            if compare(*pair, how):
+            if compare(key(item), key(best), how):
                 best = item
         return best
 

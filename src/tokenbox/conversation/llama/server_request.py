@@ -83,8 +83,9 @@ def _read_part(part: Any, place: int) -> dict[str, str]:
 
 
 def _read_call(call: Any, place: int) -> dict[str, Any]:
-    given = call if isinstance(call, Mapping) else {}
-    function, identity = given.get("function"), given.get("id", "")
+    given: Mapping[str, Any] = call if isinstance(call, Mapping) else {}
+    function: Any = given.get("function")
+    identity = given.get("id", "")
     is_function = isinstance(function, Mapping) and given.get("type") == "function"
     _need(is_function, place, ", which has a call that is not a function's")
     has_both = isinstance(function.get("name"), str) and "arguments" in function

@@ -26,7 +26,7 @@ from tokenbox.conversation.llama.server_request import (
 from tokenbox.conversation.llama.track import Track, TrackedMessages
 from tokenbox.conversation.llama.tracking import TrackingCompiler
 from tokenbox.conversation.llama.turns import NotLocal
-from tokenbox.conversation.pieces import request_of
+from tokenbox.conversation.pieces import NO_FIELDS, request_of
 from tokenbox.conversation.sent import SOME_DAY, in_chat_shape, only_days
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class LlamaSession:
         self._known_bound = 0
         self._without_bound: list[SessionItem] = []
         self._tools: tuple[Object, ...] = ()
-        self._fields = Object()
+        self._fields = NO_FIELDS
         self._count: Count | None = None
         self._foreseen: _Foreseen | None = None
         family = self._template.family
@@ -85,8 +85,8 @@ class LlamaSession:
         self._asked = counting.asked((), (), {})
         self._costless = True
 
-    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object | None = None) -> None:
-        given: dict[str, Any] = thaw(Object() if fields is None else fields)
+    def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object = NO_FIELDS) -> None:
+        given: dict[str, Any] = thaw(fields)
         asked = self._format.asked((), [thaw(tool) for tool in tools], given)
         before = self._asked
         self._asked = asked
@@ -99,7 +99,7 @@ class LlamaSession:
             self._asked = before
             raise
         self._head, self._entries, self._tools = entry, others, tuple(tools)
-        self._fields = Object() if fields is None else fields
+        self._fields = fields
         self._costless = COSTLESS.issuperset(given)
         self._frames, self._memories, self._pairs = {}, {}, {}
         self._known_bound, self._without_bound = 0, [*entry, *others.values()]

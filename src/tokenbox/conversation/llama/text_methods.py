@@ -37,9 +37,10 @@ def _strip(left: bool, right: bool) -> Handler:  # noqa: FBT001  # which ends
         chars = named(args, "chars", 1)
         # Each once: Python looks through them for each character.
         given = SPACE if isinstance(chars, Undefined) else "".join(set(written(run, chars)))
+        text: str = args[0]
         if given.isascii():
-            return _stripped(args[0], given, left=left, right=right) if given else args[0]
-        return decoded(_stripped(encoded(args[0]), encoded(given), left=left, right=right))
+            return _stripped(text, given, left=left, right=right) if given else text
+        return decoded(_stripped(encoded(text), encoded(given), left=left, right=right))
 
     return strip
 
