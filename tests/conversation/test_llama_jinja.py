@@ -271,6 +271,23 @@ def test_what_is_no_request_is_refused(parts: tuple[Any, Any, Any], says: str) -
         template.prepared(asked(*parts), now)
 
 
+SEARCH = """
+{%- set ns = namespace(found=false) %}
+{%- for m in messages %}
+    {%- if m.role == 'user' and "tool_calls" not in m %}{% set ns.found = true -%}{% endif %}
+{%- else %}none
+{%- endfor %}{{ ns.found }}"""
+
+
+def test_a_search_ends_at_the_first_message_that_it_looks_for() -> None:
+    """GPT-OSS looks so for an answer after each of its calls."""
+    messages = [{"role": "tool"}, *[USER] * 50_000]
+    assert Program(SEARCH).render({"messages": messages}, Run(limit=100)) == "True"
+    assert Program(SEARCH).render({"messages": messages[:1]}, Run()) == "False"
+    counting = SEARCH.replace("true", "ns.found + 1").replace("=false", "=0")
+    assert Program(counting).render({"messages": messages[:9]}, Run()) == "8"
+
+
 @pytest.mark.parametrize("value", ["{}", "enable_thinking", 5, True, [], [["enable_thinking", False]], None])
 def test_template_arguments_that_are_no_object_have_no_effect(value: object) -> None:
     assert asked([USER], (), {"chat_template_kwargs": value}) == asked([USER], (), {})

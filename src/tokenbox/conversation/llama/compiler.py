@@ -233,7 +233,7 @@ class Compiler(ExpressionCompiler):
         self, node: Node, bind: LoopNames, turn: Statement
     ) -> Callable[[Run, Scope, list[Any], list[Any]], bool]:
         """Return a function that executes the turns of a loop and returns True if any was completed."""
-        idle = self._idle(node.parts[2], bind.names)
+        idle, settles = self._idle(node.parts[2], bind.names), self._settles(node.parts[2], bind.names)
 
         def turns(run: Run, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
             ended = False
@@ -243,6 +243,7 @@ class Compiler(ExpressionCompiler):
                 run.steps(TURN_STEPS)
                 scope["loop"] = loop_variables(chosen, place)
                 bind(item, scope)
+                is_last = settles is not None and run.usage is None and truth(settles(run, scope))
                 try:
                     turn(run, scope, out)
                 except ContinueLoop:
@@ -250,6 +251,8 @@ class Compiler(ExpressionCompiler):
                 except BreakLoop:
                     break
                 ended = True
+                if is_last:
+                    break
             return ended
 
         return turns
@@ -260,19 +263,28 @@ class Compiler(ExpressionCompiler):
         Templates search the messages for the nearest one of a kind by a loop over all of them, whose body is
         an ``if`` on a flag. Each loop would take all its turns otherwise, so a render as many as n * n.
         """
-        statements = [node for node in body if node.kind != "nothing"]
-        if len(statements) != 1 or statements[0].kind != "if":
-            return None
-        test, then, other = statements[0].parts
+        test, then, other = _only_if(body)
         changing = {"loop", *names}
-        if any(part.kind not in _UNCHANGING or part.name in changing for part in test.walk()):
+        if test is None or any(p.kind not in _UNCHANGING or p.name in changing for p in test.walk()):
             return None
         value = self.expression(test)
-        if all(node.kind == "nothing" for node in other):
+        if not other:
             return lambda run, env: not truth(value(run, env))
-        if all(node.kind == "nothing" for node in then):
-            return lambda run, env: truth(value(run, env))
-        return None
+        return None if then else lambda run, env: truth(value(run, env))
+
+    def _settles(self, body: Sequence[Node], names: Sequence[str]) -> Expression | None:
+        """Return the test of a body that only sets fields to constants if it is true; None for any other.
+
+        A template looks so for a message of a kind among all that follow. Once the test is true, no further
+        turn has an effect; each loop would take all its turns otherwise.
+        """
+        test, then, other = _only_if(body)
+        if test is None or other or not all(_sets_a_constant(node, names) for node in then):
+            return None
+        parts = test.walk()
+        if not all(p.kind in _UNCHANGING and (p.kind != "binary" or p.name in _SAFE) for p in parts):
+            return None
+        return self.expression(test)
 
     def _macro_statement(self, node: Node) -> Statement:
         name, arguments, body = node.name, node.parts[0], self._caught(node.parts[1])
@@ -357,6 +369,29 @@ _STATEMENTS: Final = frozenset(
 )
 # Expressions of these have the same value until a statement is executed.
 _UNCHANGING: Final = frozenset("name member constant not and or binary".split())
+
+
+# Operators that fail on no message.
+_SAFE: Final = frozenset(("==", "!=", "in", "not in"))
+
+
+def _only_if(body: Sequence[Node]) -> tuple[Node | None, list[Node], list[Node]]:
+    """Return the test of a body that is one ``if``, and the statements of its branches."""
+    statements = [node for node in body if node.kind != "nothing"]
+    if len(statements) != 1 or statements[0].kind != "if":
+        return None, [], []
+    test, *branches = statements[0].parts
+    then, other = ([node for node in branch if node.kind != "nothing"] for branch in branches)
+    return test, then, other
+
+
+def _sets_a_constant(node: Node, names: Sequence[str]) -> bool:
+    """Return True for a statement that sets a field of a variable outside of the loop to a constant."""
+    if node.kind != "set" or node.parts[0].kind != "member" or node.parts[1] is None:
+        return False
+    owner, value = node.parts[0].parts[0], node.parts[1]
+    is_constant = value.kind == "constant" or (value.kind == "name" and value.name in _GLOBALS)
+    return is_constant and owner.kind == "name" and owner.name not in {"loop", *names}
 
 
 def _weight(node: Node) -> int:
