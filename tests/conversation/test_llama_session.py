@@ -91,8 +91,17 @@ KEEPS_A_LIST = """
     {{- '<|im_start|>' + message.role + '\\n' + message.content + ' ' ~ said|length ~ '<|im_end|>\\n' }}
 {%- endfor %}
 """
+# Copies a namespace, whose fields are then read from the copy.
+COPIES_A_NAMESPACE = """
+{%- set ns = namespace(n=0) %}
+{%- for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}
+{%- for m in messages %}
+    {%- set copy = dict(ns) %}{{- '<|im_start|>' + m.role + ' word' * copy.n + m.content + '<|im_end|>' }}
+{%- endfor %}
+"""
 OWN = {
     **models.TEMPLATES,
+    "copies a namespace": COPIES_A_NAMESPACE,
     "looks back": LOOKS_BACK,
     "keeps places": KEEPS_PLACES,
     "reads places": READS_PLACES,

@@ -133,16 +133,11 @@ def select_filter(*, keep: bool) -> Handler:
 def _to_object(run: Run, _: dict[str, Any], args: list[Any]) -> dict[Any, Any]:
     run.reads(*args)
     made: dict[Any, Any] = {}
-    rest = args
-    if args and isinstance(args[0], list | tuple):
-        rest = args[1:]
-        for pair in args[0]:
-            if not isinstance(pair, list | tuple) or len(pair) != 2:
-                raise TemplateError("namespace/dict() iterable argument must consist of tuples.")
-            made[key_of(pair[0])] = pair[1]
-    elif args and isinstance(args[0], dict):
-        rest = args[1:]
-        made.update(args[0])
+    given, rest = (args[0], args[1:]) if args and isinstance(args[0], list | tuple | dict) else ((), args)
+    for pair in given.items() if isinstance(given, dict) else given:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise TemplateError("namespace/dict() iterable argument must consist of tuples.")
+        made[key_of(pair[0])] = pair[1]
     for arg in rest:
         if not isinstance(arg, Keyword):
             raise TemplateError("namespace/dict() arguments must be kwargs, dict and/or iterable of tuples.")
