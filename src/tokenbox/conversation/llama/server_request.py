@@ -95,7 +95,8 @@ def _read_call(call: Any, place: int) -> dict[str, Any]:
         try:
             arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError, RecursionError) as error:
-            _need(False, place, f": the arguments of a call are not JSON: {error}")  # noqa: FBT003
+            wrong = f": the arguments of a call are not JSON: {error}"
+            raise TemplateError(f"llama.cpp refuses messages[{place}]{wrong}.") from None
     _need(isinstance(identity, str), place, ": the id of a call is not text")
     made = {"type": "function", "function": {"name": function["name"], "arguments": arguments}}
     return {**made, "id": identity} if identity else made
