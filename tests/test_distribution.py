@@ -154,6 +154,7 @@ SAID = re.compile(
 @pytest.mark.parametrize(
     ("extra", "package", "arguments"), NEEDED_BY, ids=[f"{e}-{p}" for e, p, _ in NEEDED_BY]
 )
+@pytest.mark.slow
 def test_without_an_extra_every_command_says_the_same(
     tmp_path: Path, extra: str, package: str, arguments: list[str]
 ) -> None:

@@ -352,6 +352,7 @@ def test_a_list_costs_as_much_as_it_is_long() -> None:
 
 
 @pytest.mark.parametrize("turns", [[(4, [], 6)] * 600, [(4, [[60], [90]], 6)] * 150], ids=["plain", "tools"])
+@pytest.mark.slow
 def test_a_list_is_cut_in_steps_for_at_most_twice_the_work_of_cutting_it_once(
     turns: list[tuple[int, list[list[int]], int]],
 ) -> None:
@@ -371,6 +372,7 @@ def round_of(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("low_water", [1, "0.5"])
+@pytest.mark.slow
 def test_a_round_costs_the_same_however_many_have_left(low_water: Any) -> None:  # noqa: ANN401  # any of its forms
     """An agent answers one question with thousands of rounds."""
     conversation = Conversation("s", len, token_budget=60, low_water=low_water)

@@ -169,6 +169,7 @@ def test_a_missing_text_is_named(name: str) -> None:
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("name", ["sections", "roles", "blocks", "tools"])
 @pytest.mark.parametrize("function", [ctx.pack, ctx.enforce])
+@pytest.mark.slow
 def test_a_forged_bundle(function: Any, name: str, odd: object) -> None:
     evidence = asked(function, **REQUESTS[name], model="m", max_ctx=90, tokenizer="utf8-bytes")
     contents, texts = contents_of(evidence)

@@ -133,6 +133,7 @@ def _hidden(value: object) -> dict[str, tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize("place", _hidden(None))
 @pytest.mark.parametrize("form", WORDLESS)
 @pytest.mark.parametrize("model", ["m", "gpt-4o"])
+@pytest.mark.slow
 def test_what_is_not_a_text_is_counted_too(model: str, form: str, place: str) -> None:
     limits, use = (
         RequestLimits(),

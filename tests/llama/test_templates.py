@@ -74,6 +74,7 @@ def test_the_table_of_proofs_is_of_these_templates(sources: Mapping[str, str]) -
     assert not any(is_verified("transformers", source, GGUF) for source in sources.values())
 
 
+@pytest.mark.slow
 def test_what_is_not_in_the_table_is_counted_and_not_exact(
     sources: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -402,6 +402,7 @@ def test_what_a_document_leaves_open_swallows_no_other_file(folder: Make, text: 
     ],
     ids=["newlines", "blanks", "comments", "functions", "brackets", "assignments"],
 )
+@pytest.mark.slow
 def test_a_file_of_many_pieces_takes_no_endless_time(folder: Make, content: str) -> None:
     """Its time was quadratic: minutes to hours for these."""
     root = folder({"a.py": content, "b.py": "".join(f"def g{n}():\n    return {n}\n" for n in range(200))})

@@ -186,6 +186,7 @@ def test_the_original_holds(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_every_field_of_a_signed_bundle(kind: str) -> None:
     envelope = signed(original(kind)[1][MANIFEST], STATEMENT_TYPE, [SIGNER])
     for name, bundle_id, files in forgeries(kind):
@@ -310,6 +311,7 @@ ODD: tuple[Any, ...] = (None, [[]], {"messages": [[1]], "steps": [3], "action": 
 @pytest.mark.parametrize(
     "kind", ["layout", "window of other shapes", "plan of messages", "gateway, made to fit"]
 )
+@pytest.mark.slow
 def test_a_page_of_any_bundle_is_made_or_refused(kind: str) -> None:
     _, files = original(kind)
     for path in leaves(opened(files)):
