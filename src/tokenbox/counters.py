@@ -9,7 +9,7 @@ from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.messages import are_messages
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import RequestCounter
-from tokenbox.errors import TokenizerError
+from tokenbox.errors import TokenizerError, shown
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
 
@@ -59,6 +59,9 @@ def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
 def _counters(model: str | None, tokenizer: Counts | None) -> Counters:
     from tokenbox.models import Counting, counters_for  # the catalog is loaded on use
 
+    # A program may take a model's name from others. A file that it names is never opened.
+    if tokenizer is None and isinstance(model, str) and model.startswith(FILE_PREFIX):
+        raise TokenizerError(f"{shown(model)} names a file, not a model. Give it as the tokenizer.")
     return counters_for(model, Counting(named=tokenizer))
 
 

@@ -60,7 +60,8 @@ def test_the_users_own_file_may_be_a_link(tokenbox: CommandLine, monkeypatch: py
     project.mkdir()
     for link in (tokenbox.folder / "own.toml", project / "config.toml"):
         link.symlink_to(kept)
-    monkeypatch.setattr("tokenbox.config.reading.user_file", lambda _: tokenbox.folder / "own.toml")
+    for reader in ("tokenbox.config.reading", "tokenbox.cli.config"):
+        monkeypatch.setattr(f"{reader}.user_file", lambda _: tokenbox.folder / "own.toml")
     assert tokenbox("config", "set", "--user", "policy.headroom", "0.2").status == 0
     assert kept.read_text() == 'policy.headroom = "0.2"\n'
     tokenbox("config", "set", "policy.headroom", "0.3")

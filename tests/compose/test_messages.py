@@ -14,7 +14,7 @@ from tokenbox import ChatFormat, ContextCriticalOverflow
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import read_request
 from tokenbox.conversation.markers import MarkersFormat
-from tokenbox.errors import LayoutError
+from tokenbox.errors import LayoutError, NoTokenizer, TokenizerError
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
@@ -50,11 +50,23 @@ def test_a_models_own_files_count_messages_as_fit_does(tmp_path: Path) -> None:
     named = f"file:{models.write(tmp_path, models.TOOLS).gguf}"
     layout = tokenbox.layout(sections([5, 5]), 1_000, named)
     assert layout.total == tokenbox.fit(layout.messages(), None, named).total
-    assert layout == tokenbox.layout(sections([5, 5]), 1_000, model=named)
-    assert tokenbox.count(layout.messages(), named) == tokenbox.count(layout.messages(), tokenizer=named)
     texts = [{**section, "role": None} for section in sections([5, 5])]
     bare = tokenbox.layout(texts, 1_000, named)
     assert bare.total == tokenbox.count(bare.text, tokenizer=named).total
+
+
+def test_a_file_is_not_opened_because_a_model_is_named_so(tmp_path: Path) -> None:
+    # A program may take the name from others.
+    named = f"file:{models.write(tmp_path, models.TOOLS).gguf}"
+    for call in (
+        lambda: tokenbox.count("word", model=named),
+        lambda: tokenbox.fit([{"role": "user", "content": "word"}], 99, model=named),
+        lambda: tokenbox.layout(sections([5]), 99, model=named),
+    ):
+        with pytest.raises(TokenizerError, match="names a file, not a model"):
+            call()
+    with pytest.raises(NoTokenizer):
+        tokenbox.ctx.estimate(model=named, chunks=["word"])
 
 
 def test_an_unknown_role_is_reported_with_its_section() -> None:

@@ -117,8 +117,6 @@ def counters_for(model: str | None, counting: Counting = ANYONE) -> Counters:
     if model is not None and not model.strip():
         raise NoTokenizer("the model's name is empty. Is a variable unset?", remedies=[])
     named = counting.named
-    if named is None and model is not None and model.startswith(FILE_PREFIX):
-        model, named, counting = None, model, replace(counting, named=model)
     if callable(getattr(named, "count_request", None)):
         counter = cast("RequestCounter", named)
         return Counters(counter, getattr(counter, "tokenizer", None), counter.identity.exact)
