@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tokenbox.catalog import Price, PriceTier, model, price
+from tokenbox.catalog.prices import offered, offered_as, offers
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.usage import Usage
@@ -146,7 +147,7 @@ def test_the_lookup_is_that_of_genai_prices() -> None:
     from genai_prices import types  # half a second
     from genai_prices.data import providers
 
-    from tokenbox.catalog.prices import _effective, _tiers, offered
+    from tokenbox.catalog.prices import _effective, _tiers
 
     def rate(value: object, tokens: int) -> Decimal | None:
         if isinstance(value, types.TieredPrices):
@@ -214,6 +215,54 @@ def test_prices_that_do_not_agree_are_both_shown() -> None:
 def test_what_a_provider_offers_of_others_is_priced() -> None:
     for name in ("azure/gpt-4.1", "azure/gpt-41", "azure/grok-4", "grok-4", "xai/grok-4-latest"):
         assert price(name, TODAY) is not None, name
+
+
+def test_a_provider_with_prices_of_its_own_is_not_its_alias() -> None:
+    """Z.ai's price of GLM-4.5-Air is up to four times that of Zhipu AI."""
+    china, world = price("zhipuai/GLM-4.5-Air", TODAY), price("zai/glm-4.5-air", TODAY)
+    assert china is not None
+    assert world is not None
+    assert (china.input, china.output) == (D("0.11"), D("0.276"))
+    assert (world.input, world.output) == (D("0.2"), D("1.1"))
+    assert price("ZhipuAI:GLM-4.5-Air", TODAY) == china
+    assert price("z-ai/glm-4.5-air", TODAY) == price("glm-4.5-air", TODAY) == world
+    assert price("zhipuai/glm-4.6", TODAY) is None, "Z.ai alone has a price"
+    mine = {"zai/glm-4.6": Price(D(1), D(2))}
+    assert price("zhipuai/glm-4.6", TODAY, configured=mine) is None
+    assert price("z-ai/glm-4.6", TODAY, configured=mine) is mine["zai/glm-4.6"]
+    limits = [found and found.max_output_tokens for found in map(model, ("zhipuai/glm-4.6", "zai/glm-4.6"))]
+    assert limits[0] == limits[1] is not None
+
+
+def test_no_provider_is_moved_to_the_prices_of_another() -> None:
+    """Whatever aliases there will be: each table of prices is reached by its provider's name."""
+    for provider, own in offers().providers.items():
+        for offer in own.offers:
+            for at, name in offered_as(f"{provider}/{offer.id}"):
+                found = offered(at, name)
+                assert found is None or found.provider == provider, (provider, offer.id, at)
+
+
+@pytest.mark.parametrize(
+    ("asked", "rate", "exact", "disputed"),
+    [
+        ("azure/gpt-4.1", "2", True, False),  # OpenAI's price, which models.dev has for Azure, too
+        ("azure/kimi-k2", "0.57", False, False),  # Moonshot's price alone
+        ("azure/deepseek-r1", "1.35", False, True),  # DeepSeek's is 0.55
+        ("azure/gpt-4o-2024-05-13", "5", False, True),  # models.dev has only Azure's newer gpt-4o, at 2.5
+        ("vertex_ai/gemini-2.0-flash", "0.15", False, True),  # 0.1 on Gemini's own API
+        ("vertex_ai/gemini-2.5-pro", "1.25", True, False),
+        ("gemini/gemini-2.0-flash", "0.1", True, False),
+    ],
+)
+def test_the_price_of_another_provider_is_an_estimate(
+    asked: str, rate: str, exact: bool, disputed: bool
+) -> None:
+    found = price(asked, TODAY)
+    assert found is not None
+    assert found.input == D(rate)
+    assert (found.note is None, bool(found.others)) == (exact, disputed)
+    assert cost_of(Usage(1_000, 10, 0), found).exact is exact
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ models.dev. Prices in the user's config override both. If the two sources disagr
 without a price is unpriced: None, and never 0.
 
 The lookup follows the rules of genai-prices: the first model of the provider whose clause matches the name,
-else a match among the makers whose models the provider also offers (Azure offers OpenAI's, ...).
+else a match among the makers whose models the provider also offers (Azure offers OpenAI's, ...). A maker's
+price is an estimate of what the provider charges, unless models.dev has the same for the provider itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -45,6 +46,8 @@ RATES = {
 # Perplexity's models, which charge for each request and its searches too: ten times a short request's tokens.
 _WITH_FEES = re.compile(r"sonar(-|$)")
 _HIGHEST = "the highest price of the day (UTC): ask with a time for others"
+_BORROWED = "another provider's price, which may differ from this provider's: costs are estimates"
+_HIGHER = "the higher of two prices, of which one may be another provider's: costs are estimates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,11 @@ class Price:
     def is_bound(self) -> bool:
         """Whether it is the highest price of a day at some hours of which less is charged."""
         return self.note == _HIGHEST
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the provider may charge another price."""
+        return self.note in {_HIGHEST, _BORROWED, _HIGHER}
 
     def at(self, input_tokens: int) -> Price:
         """Return the price for a request with that many input tokens, without tiers."""
@@ -136,7 +144,7 @@ def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = N
         raise InvalidDay(f"a price needs a day (datetime.date), not {shown(on)}.")
     if len(wanted) > MAX_NAME:
         return None
-    for name in spellings(wanted) if configured else ():
+    for name in _spellings(wanted) if configured else ():
         if configured is not None and name in configured:
             return configured[name]
     if _WITH_FEES.match(bare_name(wanted)):
@@ -146,13 +154,30 @@ def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = N
     other = next((price for place in places if (price := _models_dev_price(*place)) is not None), None)
     if found is None or other is None:
         return other if found is None else found
-    return found if _agree(found, other) else replace(found, others=(other,))
+    return _settled(found, other, places[0][0])
+
+
+def _settled(found: Price, other: Price, provider: str) -> Price:
+    """Return the price that counts, of genai-prices and models.dev."""
+    is_borrowed = found.note == _BORROWED
+    if _agree(found, other):
+        return replace(found, note=None) if is_borrowed else found
+    # genai-prices has one table for Gemini's own API and Vertex AI.
+    if is_borrowed or provider == "vertex_ai":
+        lower, higher = sorted((found, other), key=_known_rates)  # the higher, so that a cap holds
+        return replace(higher, tiers=found.tiers, note=_HIGHER, others=(lower,))
+    return replace(found, others=(other,))
 
 
 def _agree(price: Price, other: Price) -> bool:
     """Return whether all rates that both have are equal."""
     pairs = [(getattr(price, name), getattr(other, name)) for name in RATES]
     return all(ours is None or theirs is None or ours == theirs for ours, theirs in pairs)
+
+
+def _known_rates(price: Price) -> list[Decimal]:
+    """Return a sort key: the rates, in the order of the table."""
+    return [getattr(price, name) or Decimal(0) for name in RATES]
 
 
 def _models_dev_price(provider: str, name: str) -> Price | None:
@@ -175,6 +200,8 @@ def _genai_price(provider: str, name: str, on: date) -> Price | None:
         return None  # an image model, or one with a price per hour
     source, edition = offers().edition
     base, tiers = _tiers(rates)
+    if offer.provider != GENAI_NAMES.get(provider, provider):
+        note = _BORROWED
     day = edition if since is None else since
     into, out, read, write = base.values()
     return Price(into, out, read, write, source, day, tiers, note)
@@ -270,6 +297,7 @@ _COMPACT_DATE = re.compile(r"-(20\d{2})(\d{2})(\d{2})$")
 class Offer(NamedTuple):
     """A model of a provider. ``prices``: pairs of a start day or a range of hours, and the rates."""
 
+    provider: str
     id: str
     window: int | None
     clause: object
@@ -314,14 +342,14 @@ def offers() -> Offers:
     genai, second = data["genai-prices"], data["models-dev"]
     return Offers(
         Edition(f"genai-prices {genai['version']}", genai["date"]),
-        {name: _provider(found) for name, found in data["providers"].items()},
+        {name: _provider(name, found) for name, found in data["providers"].items()},
         Edition(f"models.dev via models-dev {second['version']}", second["date"]),
         data["models.dev"],
     )
 
 
-def _provider(data: Mapping[str, Any]) -> CatalogProvider:
-    models = tuple(Offer(*model) for model in data["models"])
+def _provider(name: str, data: Mapping[str, Any]) -> CatalogProvider:
+    models = tuple(Offer(name, *model) for model in data["models"])
     equal: dict[str, int] = {}
     matching = []
     for place, model in enumerate(models):
@@ -374,16 +402,30 @@ def offered_as(wanted: str) -> Sequence[tuple[str, str]]:
         if name is None:
             continue
         if "/" in name:
-            places = (spelled.partition("/") for spelled in spellings(name))
-            found += [
-                (provider_of(prefix.lower()) or prefix, rest) for prefix, slash, rest in places if slash
-            ]
+            places = (spelled.partition("/") for spelled in _spellings(name))
+            found += [(_priced_at(prefix.lower()), rest) for prefix, slash, rest in places if slash]
             continue
         known = [key for spelling in spellings(name) if (key := published().key(spelling)) is not None]
         if known:  # a model with only open weights has no price of its own
             served_by = published().row(known[0]).provider
             found += [(provider, name) for provider in (first_party(name), served_by) if provider is not None]
     return list(dict.fromkeys(found))
+
+
+def _spellings(model: str) -> Iterable[str]:
+    """Return the ids with the same price: not those of an alias whose prices are others."""
+    name = with_slash(model)
+    provider, slash, _ = name.lower().partition("/")
+    return (model, name) if slash and _priced_at(provider) != provider_of(provider) else spellings(model)
+
+
+def _priced_at(prefix: str) -> str:
+    """Return the provider whose prices count. One that has prices of its own is not its alias.
+
+    Zhipu AI, which sells in China, has the models of Z.ai with the same limits at other prices.
+    """
+    alias = provider_of(prefix) or prefix
+    return prefix if prefix in offers().providers and GENAI_NAMES.get(alias, alias) != prefix else alias
 
 
 def offered_window(wanted: str) -> Figure | None:

@@ -91,13 +91,14 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
     """Return the cost of ``usage``. ``exact`` means that the usage is the server's own figure.
 
     Tokens read from a cache or written to one are charged as plain input if their number or price is unknown.
-    The cost is then an estimate, unless that makes no difference. So is one by the highest price of a day.
+    The cost is then an estimate, unless that makes no difference. So is one by the highest price of a day, or
+    by the price of another provider.
     """
     if price is None or price.input is None or _output_rate(price, usage.output_tokens) is None:
         return UNPRICED
     if usage.input_tokens is None or usage.output_tokens is None:
         return Cost(None, exact=False, priced=True, source=price.source, date=price.date)
-    exact = exact and not price.is_bound
+    exact = exact and not price.is_estimate
     # Long requests of some models cost more per token.
     price = price.at(usage.input_tokens)
     output = _output_rate(price, usage.output_tokens)
