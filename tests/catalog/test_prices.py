@@ -54,6 +54,29 @@ def test_today(asked: str, rates: tuple[Decimal | None, ...]) -> None:
     assert found.date is not None
 
 
+@pytest.mark.parametrize(
+    ("asked", "rate"),
+    [
+        ("claude-sonnet-4.5", D(6)),
+        ("anthropic/claude-sonnet-4-5-20250929", D(6)),
+        ("bedrock/us.anthropic.claude-opus-4-5-20251101-v1:0", D(11)),  # a region costs a tenth more
+        ("vertex_ai/claude-haiku-4-5", D(2)),
+        ("claude-3-haiku-20240307", None),  # it has other multiples of its input price
+        ("gpt-5.6", None),
+        ("gemini-2.5-pro", None),
+    ],
+)
+def test_a_cache_of_an_hour_has_a_price_only_where_it_is_published(asked: str, rate: Decimal | None) -> None:
+    found = price(asked, TODAY)
+    assert found is not None
+    assert found.cache_write_1h == rate
+    for tier in found.tiers:
+        expected = None if rate is None or tier.input is None else 2 * tier.input
+        assert tier.cache_write_1h == found.at(tier.above + 1).cache_write_1h == expected
+    text = found.to_dict()["cache_write_1h"]
+    assert (text if text is None else D(str(text))) == rate
+
+
 def test_a_price_holds_from_its_day() -> None:
     before, after = price("o3", date(2025, 6, 9)), price("o3", date(2025, 6, 10))
     assert before is not None

@@ -316,21 +316,34 @@ async def anthropic(request: web.Request) -> web.StreamResponse:
     if not body.get("stream"):
         content = [{"type": "text", "text": "Hello there"}]
         ended = {"content": content, "stop_reason": "end_turn", "stop_sequence": None}
-        return web.json_response({**anthropic_message(tokens), **ended})
+        return web.json_response({**anthropic_message(tokens, kept=is_kept(body)), **ended})
     answer = await begin(request)
-    for event in anthropic_events("Hello there", tokens):
+    for event in anthropic_events("Hello there", tokens, kept=is_kept(body)):
         await answer.write(named(event))
     await answer.write_eof()
     return answer
 
 
-def anthropic_message(tokens: int) -> dict[str, Any]:
+def is_kept(body: dict[str, Any]) -> bool:
+    """Whether the request has a mark for a cache of an hour."""
+    return '"ttl": "1h"' in json.dumps(body)
+
+
+def anthropic_message(tokens: int, *, kept: bool = False) -> dict[str, Any]:
+    """Return a message without content. ``kept``: the whole input was written to the cache for an hour."""
     head = {"id": "m1", "type": "message", "role": "assistant", "model": "stub"}
-    return {**head, "content": [], "usage": {"input_tokens": tokens, "output_tokens": 3}}
+    written = {
+        "input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": tokens,
+        "cache_creation": {"ephemeral_1h_input_tokens": tokens, "ephemeral_5m_input_tokens": 0},
+    }
+    usage = {**(written if kept else {"input_tokens": tokens}), "output_tokens": 3}
+    return {**head, "content": [], "usage": usage}
 
 
-def anthropic_events(text: str, tokens: int = 1) -> list[dict[str, Any]]:
-    message = anthropic_message(tokens)
+def anthropic_events(text: str, tokens: int = 1, *, kept: bool = False) -> list[dict[str, Any]]:
+    message = anthropic_message(tokens, kept=kept)
     usage = message["usage"]
     delta = {"type": "text_delta", "text": text}
     return [

@@ -635,6 +635,25 @@ def test_each_run_of_a_model_is_paid_for() -> None:
         assert (found.input_tokens, found.output_tokens) == (23, 10), broken
 
 
+def test_what_each_run_keeps_for_an_hour_is_paid_for() -> None:
+    def run(written: int, hour: int | None) -> dict[str, Any]:
+        kept = {"ephemeral_1h_input_tokens": hour, "ephemeral_5m_input_tokens": written - (hour or 0)}
+        return {
+            "input_tokens": 1,
+            "output_tokens": 1,
+            "cache_creation_input_tokens": written,
+            "cache_creation": None if hour is None else kept,
+        }
+
+    for runs, written, hour in (
+        ([run(100, 60), run(50, 50)], 150, 110),
+        ([run(100, None), run(50, 50)], 150, None),  # of how many, the first does not say
+    ):
+        found = MESSAGES_API.usage_in({"usage": {**run(50, 50), "iterations": runs}})
+        assert found is not None
+        assert (found.cache_write_tokens, found.cache_write_1h_tokens) == (written, hour)
+
+
 def test_client_and_gateway_read_the_same_usage() -> None:
     stated = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 4}  # DeepSeek's
     assert PROTOCOLS[CHAT].usage_in({"usage": stated}) == Usage(9, 2, 4)

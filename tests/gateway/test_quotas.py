@@ -635,6 +635,31 @@ def test_what_has_a_price_of_its_own_is_not_sent_under_a_quota_of_money(
     assert len(upstream.seen) == before + 1
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_cache_of_an_hour_costs_its_own_price_and_fits_what_was_reserved(
+    start_gateway: Gateways, upstream: Stub, stream: bool
+) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "$1/month")
+    more = 'price_cached_input = "0.03"\nprice_cache_write = "0.4"\nprice_cache_write_1h = "7"\n'
+    config = CONFIG.format(url=upstream.url) + PRICES + more
+    gateway = start_gateway(options=["--database", database], config=config)
+    block = {"type": "text", "text": "a" * 400, "cache_control": HOUR}
+    body = chat(messages=[{"role": "user", "content": [block]}], stream=stream)
+    assert gateway.post("/v1/messages", body, **auth(key)).status == 200
+    day_long = chat(messages=[{"role": "user", "content": [{**block, "cache_control": {"ttl": "24h"}}]}])
+    assert gateway.post("/v1/messages", day_long, **auth(key)).status == 403
+    with open_store(database) as store:
+        until(lambda: store.calls.totals().unfinished == 0 and store.calls.totals().calls == 1)
+        (call,) = store.calls.each()
+    assert call.usage.input_tokens == call.usage.cache_write_1h_tokens
+    assert call.usage.input_tokens is not None
+    dollars = (call.usage.input_tokens * 7 + 3 * Decimal("1.7777")) / 10**6
+    assert (call.cost.dollars, call.cost.exact) == (dollars, True)
+    assert call.predicted.at_most is not None
+    assert call.predicted.at_most >= dollars
+
+
 def test_what_is_predicted_may_be_charged_as_output(start_gateway: Gateways, upstream: Stub) -> None:
     database = str(start_gateway.folder / "own.db")
     key = make_key(start_gateway, database, "--quota", "$0.000001/month")

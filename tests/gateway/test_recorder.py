@@ -108,6 +108,22 @@ def test_a_call_that_was_larger_than_estimated_costs_the_rates_of_its_size(tmp_p
     assert (call.predicted.input_tokens, call.predicted.at_most) == (7, Decimal(7 * 3 + 5 * 4) / 10**6)
 
 
+def test_an_entry_of_an_older_version_is_recorded(tmp_path: Path) -> None:
+    """It knows nothing of caches that last an hour: its cost is an estimate where that would matter."""
+    price = Price(Decimal(1), Decimal(2), Decimal("0.1"), Decimal("1.25"), cache_write_1h=Decimal(2))
+    recorder, table = books_in(tmp_path, price)
+    request = attempt("a", CallOutcome(status=200, usage=Usage(7, 5, 0, None, 7), complete=True))
+    recorder.record_start(request, request.call, request.admission)
+    recorder.record_end(request)
+    (spooled,) = tmp_path.glob("*")
+    lines = spooled.read_bytes()
+    assert b',"cache_write_1h_tokens":null' in lines
+    spooled.write_bytes(lines.replace(b',"cache_write_1h_tokens":null', b""))
+    recorder.drain()
+    (call,) = table.calls
+    assert (call.cost.dollars, call.cost.exact) == ((7 * Decimal("1.25") + 10) / 10**6, False)
+
+
 def test_prices_are_those_of_the_hour_and_the_operators_for_any_spelling() -> None:
     mine = Price(Decimal(1), Decimal(2))
     settings: Any = SimpleNamespace(prices={"gpt-4o": mine})

@@ -125,6 +125,31 @@ def test_the_last_event_forgets_no_cached_input(delta: dict[str, object]) -> Non
     assert found == Usage(5_010, 7, 5_000)
 
 
+@pytest.mark.parametrize(
+    ("last", "hour"),
+    [
+        ({}, 30),
+        ({"cache_creation_input_tokens": 40, "cache_creation": None}, 30),
+        ({"cache_creation_input_tokens": 90}, None),  # how much of the rest is kept for an hour is unknown
+        ({"cache_creation_input_tokens": 90, "cache_creation": {"ephemeral_1h_input_tokens": 80}}, 80),
+    ],
+)
+def test_what_is_kept_for_an_hour_is_known_at_the_end_of_a_stream(
+    last: dict[str, object], hour: int | None
+) -> None:
+    kept = {"ephemeral_1h_input_tokens": 30, "ephemeral_5m_input_tokens": 10}
+    start = {"input_tokens": 5, "cache_creation_input_tokens": 40, "cache_creation": kept, "output_tokens": 1}
+    tap = Tap(MESSAGES, NOTE, hide_usage=False)
+    for event in (
+        {"type": "message_start", "message": {"usage": start}},
+        {"type": "message_delta", "usage": {"output_tokens": 9, **last}},
+        {"type": "message_stop"},
+    ):
+        tap.feed(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+    assert tap.reported is not None
+    assert (tap.reported.output_tokens, tap.reported.cache_write_1h_tokens) == (9, hour)
+
+
 def test_an_error_among_plain_events_is_seen() -> None:
     error = {"error": {"message": "x"}}
     stream = FRAMES[0] * 3 + b"data: " + json.dumps(error).encode() + b"\n\n" + FRAMES[0]

@@ -76,13 +76,23 @@ def test_the_parts_of_a_logged_request_add_up_to_what_the_server_counted() -> No
             assert (frame.exact, frame.parts_exact) == (True, False)
 
 
-@pytest.mark.parametrize(("hourly", "cost"), [(0, "0.006711"), (300, "0.007386"), (9_999, "0.007386")])
-def test_what_is_cached_for_an_hour_costs_more(hourly: int, cost: str) -> None:
+@pytest.mark.parametrize(
+    ("hourly", "rest", "cost", "exact"),
+    [
+        (0, 300, "0.006711", True),
+        (300, 0, "0.007386", True),
+        (9_999, 0, "0.006711", False),  # more than was written
+        (None, None, "0.006711", False),
+    ],
+)
+def test_what_is_cached_for_an_hour_costs_more(
+    hourly: int | None, rest: int | None, cost: str, exact: bool
+) -> None:
     usage = {
         "input_tokens": 12,
         "cache_read_input_tokens": 14_000,
         "cache_creation_input_tokens": 300,
-        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": hourly},
+        "cache_creation": {"ephemeral_5m_input_tokens": rest, "ephemeral_1h_input_tokens": hourly},
         "output_tokens": 90,
     }
     message = {"id": "m", "role": "assistant", "model": "claude-sonnet-4-5", "content": "Hi.", "usage": usage}
@@ -90,7 +100,7 @@ def test_what_is_cached_for_an_hour_costs_more(hourly: int, cost: str) -> None:
     (transcript,) = imported([{"type": "user", "sessionId": "s", "message": {"content": "Hi"}}, record]) or []
     turn = transcript_entry(transcript, "log").frames[0].usage
     assert turn is not None
-    assert (turn.cost, turn.cost_exact) == (cost, True)
+    assert (turn.cost, turn.cost_exact) == (cost, exact)
 
 
 def test_codex_has_a_request_per_count_and_knows_who_wrote_what() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ HAIKU = Price(
     source="a price list",
     date="2026-11-01",
 )
+CLAUDE = replace(HAIKU, cache_write_1h=Decimal(2))
 PLAIN = Price(Decimal("0.5"), Decimal(2))
 
 counts = st.none() | st.integers(0, 3_000_000)
@@ -33,13 +35,13 @@ rates = st.none() | st.decimals(0, 100, places=4)
 
 @st.composite
 def usages(draw: st.DrawFn) -> Usage:
-    return Usage.reported(*(draw(counts) for _ in range(5)))
+    return Usage.reported(*(draw(counts) for _ in range(6)))
 
 
 @st.composite
 def calls(draw: st.DrawFn, ids: SearchStrategy[str] | None = None) -> Call:
     """Generate started or ended calls, with or without a price, within three days."""
-    price = draw(st.sampled_from([None, HAIKU, PLAIN]))
+    price = draw(st.sampled_from([None, HAIKU, CLAUDE, PLAIN]))
     started = NOON + timedelta(minutes=draw(st.integers(-2_000, 2_000)), microseconds=draw(st.integers(0, 3)))
     call = Call(
         draw(st.uuids().map(str) if ids is None else ids),

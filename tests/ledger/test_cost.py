@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ledger.calls import HAIKU, PLAIN, counts, rates, usages
+from tests.ledger.calls import CLAUDE, HAIKU, PLAIN, counts, rates, usages
 from tokenbox.catalog import Price, PriceTier
 from tokenbox.ledger import InvalidMoney, Prediction, Usage, cost_at_most, cost_of
 from tokenbox.ledger.cost import dollars, money, money_text
@@ -30,6 +30,35 @@ def test_cached_and_written_tokens_have_their_own_prices() -> None:
     cost = cost_of(Usage(1_000_000, 0, 600_000, cache_write_tokens=300_000), HAIKU)
     assert cost.dollars == Decimal("0.06") + Decimal("0.375") + Decimal("0.1")
     assert cost.exact
+
+
+@pytest.mark.parametrize(
+    ("written", "hour", "price", "dollars", "exact"),
+    [
+        (300_000, 0, CLAUDE, "0.375", True),
+        (300_000, 300_000, CLAUDE, "0.6", True),
+        (300_000, 100_000, CLAUDE, "0.45", True),
+        (300_000, None, CLAUDE, "0.375", False),  # some of it may cost more
+        (0, None, CLAUDE, "0", True),
+        (None, None, CLAUDE, "0", True),
+        # The price for an hour is unknown: it is at least the other.
+        (300_000, 300_000, HAIKU, "0.375", False),
+        (300_000, 0, HAIKU, "0.375", True),
+        (300_000, None, HAIKU, "0.375", True),
+        (300_000, 300_000, PLAIN, "0.15", False),
+        # One without the other: the input may lack them, too.
+        (None, 300_000, CLAUDE, "0.6", False),
+    ],
+)
+def test_a_cache_of_an_hour_has_a_price_of_its_own(
+    written: int | None, hour: int | None, price: Price, dollars: str, exact: bool
+) -> None:
+    usage = Usage(written or hour or 0, 0, 0, None, written, hour)
+    cost = cost_of(usage, price)
+    assert (cost.dollars, cost.exact) == (Decimal(dollars), exact)
+    at_most = cost_at_most(usage.input_tokens or 0, 0, price)
+    assert at_most is not None
+    assert at_most >= Decimal(dollars)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +136,7 @@ def test_unknown_usage_has_unknown_cost(usage: Usage) -> None:
     assert (cost.dollars, cost.priced, cost.exact) == (None, True, False)
 
 
-@given(usage=usages(), price=st.builds(Price, rates, rates, rates, rates))
+@given(usage=usages(), price=st.builds(Price, rates, rates, rates, rates, cache_write_1h=rates))
 def test_a_cost_is_what_fractions_say(usage: Usage, price: Price) -> None:
     with localcontext() as context:
         context.prec = 3  # what a program sets for itself does not round our money
@@ -118,23 +147,30 @@ def test_a_cost_is_what_fractions_say(usage: Usage, price: Price) -> None:
         return
     assert cost.dollars is not None
     read = usage.cached_input_tokens if price.cached_input is not None else 0
-    written = usage.cache_write_tokens if price.cache_write is not None else 0
-    plain = max(0, (usage.input_tokens or 0) - (read or 0) - (written or 0))
+    hour = (usage.cache_write_1h_tokens or 0) if price.cache_write_1h is not None else 0
+    written = (usage.cache_write_tokens or hour) - hour if price.cache_write is not None else 0
+    plain = max(0, (usage.input_tokens or 0) - (read or 0) - written - hour)
     slow = (
         plain * Fraction(price.input or 0)
         + (read or 0) * Fraction(price.cached_input or 0)
-        + (written or 0) * Fraction(price.cache_write or 0)
+        + written * Fraction(price.cache_write or 0)
+        + hour * Fraction(price.cache_write_1h or 0)
         + (usage.output_tokens or 0) * Fraction(price.output or 0)
     ) / 1_000_000
     assert Fraction(cost.dollars) == slow
 
 
-@given(usage=usages(), price=st.builds(Price, rates, rates, rates, rates), spare=counts)
+@given(
+    usage=usages(),
+    price=st.builds(Price, rates, rates, rates, rates, cache_write_1h=rates),
+    spare=counts,
+)
 def test_a_call_never_costs_more_than_at_most(usage: Usage, price: Price, spare: int | None) -> None:
     cost = cost_of(usage, price)
     if cost.dollars is None or usage.input_tokens is None or usage.output_tokens is None:
         return
-    if (usage.cached_input_tokens or 0) + (usage.cache_write_tokens or 0) > usage.input_tokens:
+    written = usage.cache_write_tokens or usage.cache_write_1h_tokens or 0
+    if (usage.cached_input_tokens or 0) + written > usage.input_tokens:
         return  # counted twice: no price list foresees that
     ceiling = cost_at_most(usage.input_tokens, usage.output_tokens + (spare or 0), price)
     if price.output is None and spare:

@@ -13,7 +13,14 @@ from tokenbox.ledger import UNKNOWN_USAGE, InvalidUsage, Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAMES = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens", "cache_write_tokens")
+NAMES = (
+    "input_tokens",
+    "output_tokens",
+    "cached_input_tokens",
+    "reasoning_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+)
 anything = st.one_of(
     st.none(), st.integers(-3, 12), st.booleans(), st.floats(), st.text(max_size=3), st.lists(st.integers())
 )
@@ -35,7 +42,13 @@ def test_what_is_no_number_of_tokens_is_refused(name: str, value: object) -> Non
 
 def test_a_part_is_not_more_than_its_whole() -> None:
     assert Usage(10, 5, 10, 5, 10).cached_input_tokens == 10
-    for parts in ({"cached_input_tokens": 11}, {"cache_write_tokens": 11}, {"reasoning_tokens": 6}):
+    for parts in (
+        {"cached_input_tokens": 11},
+        {"cache_write_tokens": 11},
+        {"cache_write_1h_tokens": 11},
+        {"cache_write_tokens": 4, "cache_write_1h_tokens": 5},
+        {"reasoning_tokens": 6},
+    ):
         with pytest.raises(InvalidUsage, match="more than the"):
             Usage(10, 5, **parts)
 
@@ -51,3 +64,7 @@ def test_a_report_never_raises_and_keeps_every_figure_that_can_be_one(said: dict
         value, total = said.get(part), getattr(usage, whole)
         counts = type(value) is int and value >= 0 and (total is None or value <= total)
         assert getattr(usage, part) == (value if counts else None)
+    hour = said.get("cache_write_1h_tokens")
+    wholes = [size for size in (usage.input_tokens, usage.cache_write_tokens) if size is not None]
+    counts = type(hour) is int and 0 <= hour <= min(wholes, default=hour)
+    assert usage.cache_write_1h_tokens == (hour if counts else None)

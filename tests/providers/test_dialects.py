@@ -345,6 +345,21 @@ def test_anthropic_streamed() -> None:
         assert server.asked[0].body["max_tokens"] == 4096
 
 
+def test_what_anthropic_keeps_for_an_hour() -> None:
+    kept = {"ephemeral_1h_input_tokens": 2, "ephemeral_5m_input_tokens": 1}
+    usage = {**MESSAGE["usage"], "cache_creation": kept}  # type: ignore[dict-item]
+    whole = {**MESSAGE, "usage": usage}
+    start = {**EVENTS[0], "message": {**EVENTS[0]["message"], "usage": {**usage, "output_tokens": 1}}}
+    valid("anthropic.types:Message", whole)
+    expected = Usage(33, 9, 20, cache_write_tokens=3, cache_write_1h_tokens=2)
+    with serving({"/v1/messages": whole}) as server, provider(server, "anthropic") as made:
+        assert made.chat(CONVERSATION).usage == expected
+    with serving({"/v1/messages": streamed(anthropic_stream(start, *EVENTS[1:]))}) as server:
+        stream = provider(server, "anthropic").stream(CONVERSATION)
+        assert len(list(stream)) > 1
+        assert stream.answer.usage == expected
+
+
 def test_anthropic_cut_and_in_error() -> None:
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     for rest, kind in (([], StreamCut), ([overloaded], ServerFailed)):

@@ -337,6 +337,42 @@ def test_a_date_that_no_calendar_has_ends_no_session(start: Begin) -> None:
     assert {error.code for error in heard.problems} == {"rate_limited"}
 
 
+@pytest.mark.parametrize(
+    ("kept", "cost"),
+    [
+        ({"ephemeral_1h_input_tokens": 100_000, "ephemeral_5m_input_tokens": 0}, "$0.600015"),
+        ({"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 100_000}, "$0.375015"),
+        (None, "~$0.375015"),
+    ],
+)
+def test_cost_detail_knows_what_claude_keeps_for_an_hour(
+    start: Begin, kept: dict[str, int] | None, cost: str
+) -> None:
+    usage = {
+        "input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 100_000,
+        "cache_creation": kept,
+        "output_tokens": 1,
+    }
+    answer = sse(
+        {"type": "message_start", "message": {"usage": usage}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "yes"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    )
+    with serving({"/v1/messages": answer}) as server:
+        settings = (
+            f'model = "c"\n[models.c]\nendpoint = "{server.url}"\nmodel = "claude-sonnet-4-5"\n'
+            'kind = "anthropic"\n'
+        )
+        session, heard = start(settings=settings)
+        take(session, "hello")
+        assert heard.problems == []
+        take(session, ":cost detail")
+    assert heard.tables[-1][1][-1] == cost
+
+
 def test_a_claude_model_gets_cache_breakpoints_once_the_prompt_is_long_enough(start: Begin) -> None:
     def claude() -> bytes:
         usage = {"input_tokens": 9, "output_tokens": 1}

@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ledger.calls import HAIKU, NOON
+from tests.ledger.calls import CLAUDE, HAIKU, NOON
 from tokenbox.errors import MissingExtra
 from tokenbox.ledger import Call, Usage
 from tokenbox.store.errors import (
@@ -266,6 +267,21 @@ def test_an_older_store_is_brought_up_to_date(store: Store, where: str) -> None:
     assert store.calls.get("a") == ENDED
     with pytest.raises(StoreTooNew):
         open_store(where)
+
+
+def test_calls_of_before_caches_of_an_hour_are_still_read(where: str) -> None:
+    with open_store(where) as store:  # as it was after the fourth migration
+        store.calls.record(ENDED)
+        with store.database.writing() as transaction:
+            transaction.change("ALTER TABLE tokenbox_calls DROP COLUMN cache_write_1h_tokens")
+            transaction.change(f"UPDATE {SCHEMA} SET version = 4")
+    later = Call("b", NOON, "claude").end(NOON, Usage(9, 3, 0, None, 5, 4), CLAUDE)
+    with open_store(where) as store:
+        assert store.calls.get("a") == ENDED
+        assert ENDED.usage.cache_write_1h_tokens is None
+        store.calls.record(later)
+        assert store.calls.get("b") == later
+        assert store.calls.totals().cost.known == (7 + 15 + 4 + Decimal("1.25") + 8 + 15) / 10**6
 
 
 def test_threads_share_a_store(store: Store) -> None:

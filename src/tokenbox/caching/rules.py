@@ -13,6 +13,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
+from tokenbox.catalog.prices import CLAUDE_WRITES
+
 FIVE_MINUTES: Final = 300
 HALF_AN_HOUR: Final = 1_800
 ONE_HOUR: Final = 3_600
@@ -75,7 +77,7 @@ _CLAUDE_MINIMUM: Final = {
 }
 _UNKNOWN_CLAUDE: Final = 4_096
 _OPENAI_MINIMUM: Final = 1_024
-_CLAUDE_LIFETIMES: Final = ((FIVE_MINUTES, Decimal("1.25")), (ONE_HOUR, Decimal(2)))
+_CLAUDE_LIFETIMES: Final = tuple(zip((FIVE_MINUTES, ONE_HOUR), CLAUDE_WRITES, strict=True))
 _GPT: Final = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 _FIRST_EXPLICIT: Final = (5, 6)
 # It refuses a cache in memory: "This model is compatible only with 24h extended prompt caching".

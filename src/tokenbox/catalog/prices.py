@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +43,10 @@ RATES = {
     "cached_input": "cache_read_mtok",
     "cache_write": "cache_write_mtok",
 }
+# Writes to Anthropic's prompt cache for five minutes and for an hour, as multiples of the input price
+# (platform.claude.com "Prompt caching", read on 2026-11-22). The table has only those for five minutes.
+CLAUDE_WRITES = (Decimal("1.25"), Decimal(2))
+_EXACT = Context(prec=100)
 # Perplexity's models, which charge for each request and its searches too: ten times a short request's tokens.
 _WITH_FEES = re.compile(r"sonar(-|$)")
 _HIGHEST = "the highest price of the day (UTC): ask with a time for others"
@@ -59,6 +63,7 @@ class PriceTier:
     output: Decimal | None = None
     cached_input: Decimal | None = None
     cache_write: Decimal | None = None
+    cache_write_1h: Decimal | None = None
 
     def to_dict(self) -> dict[str, object]:
         return {"above_input_tokens": self.above, **_rates_text(self)}
@@ -69,8 +74,8 @@ class Price:
     """The price of a model, in dollars per million tokens. None: the rate is unknown.
 
     ``cached_input``: for tokens read from the provider's prompt cache; ``cache_write``: for tokens written to
-    it. ``date``: the start day of this price, or else the day of the source. ``others``: the prices of
-    sources that disagree.
+    it; ``cache_write_1h``: for those that it keeps for an hour. ``date``: the start day of this price, or
+    else the day of the source. ``others``: the prices of sources that disagree.
     """
 
     input: Decimal | None
@@ -82,6 +87,7 @@ class Price:
     tiers: tuple[PriceTier, ...] = ()
     note: str | None = None
     others: tuple[Price, ...] = ()
+    cache_write_1h: Decimal | None = None
 
     @property
     def is_bound(self) -> bool:
@@ -105,6 +111,7 @@ class Price:
             output=rates.output,
             cached_input=rates.cached_input,
             cache_write=rates.cache_write,
+            cache_write_1h=rates.cache_write_1h,
             tiers=(),
         )
 
@@ -125,7 +132,7 @@ class Price:
 
 def _rates_text(rates: Price | PriceTier) -> dict[str, object]:
     """Return the rates as text, so that a JSON parser does not turn them into floats."""
-    amounts = {field: getattr(rates, field) for field in RATES}
+    amounts = {field: getattr(rates, field) for field in (*RATES, "cache_write_1h")}
     return {field: None if amount is None else format(amount, "f") for field, amount in amounts.items()}
 
 
@@ -153,8 +160,23 @@ def price(model_id: str, on: date, *, configured: Mapping[str, Price] | None = N
     found = next((price for place in places if (price := _genai_price(*place, on)) is not None), None)
     other = next((price for place in places if (price := _models_dev_price(*place)) is not None), None)
     if found is None or other is None:
-        return other if found is None else found
-    return _settled(found, other, places[0][0])
+        found = other if found is None else found
+    else:
+        found = _settled(found, other, places[0][0])
+    return found if found is None or "claude" not in wanted.lower() else _with_hour_writes(found)
+
+
+def _with_hour_writes(price: Price) -> Price:
+    """Add the rate of a cache write for an hour if the provider has Anthropic's for five minutes."""
+    minutes, hour = CLAUDE_WRITES
+
+    def rate(rates: Price | PriceTier) -> Decimal | None:
+        if rates.input is None or rates.cache_write != _EXACT.multiply(minutes, rates.input):
+            return None
+        return _EXACT.multiply(hour, rates.input)
+
+    tiers = tuple(replace(tier, cache_write_1h=rate(tier)) for tier in price.tiers)
+    return replace(price, cache_write_1h=rate(price), tiers=tiers)
 
 
 def _settled(found: Price, other: Price, provider: str) -> Price:

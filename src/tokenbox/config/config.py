@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 _DEFAULT = Origin(Level.DEFAULT)
-# In the order of Price.
-_RATES = ("input", "output", "cached_input", "cache_write")
+_RATES = ("input", "output", "cached_input", "cache_write", "cache_write_1h")
 _POLICY = ("max_ctx", "reserve_out", "headroom", "strategy")
 
 
@@ -163,8 +162,8 @@ class Config:
             settings = [self.setting(("catalog", name, f"price_{rate}")) for rate in _RATES]
             source = next((setting.source for setting in settings if setting.value is not None), None)
             if source is not None:
-                into, out, read, written = (setting.value for setting in settings)
-                found[name] = Price(into, out, read, written, source, self._date(name))
+                into, out, read, written, hour = (setting.value for setting in settings)
+                found[name] = Price(into, out, read, written, source, self._date(name), cache_write_1h=hour)
         return found
 
     def stated(self, model: str | None) -> Stated:

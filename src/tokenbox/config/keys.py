@@ -216,6 +216,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("catalog.*.price_output", DOLLARS, "Dollars per million tokens of output."),
     SettingKey("catalog.*.price_cached_input", DOLLARS, "Dollars per million tokens read from the cache."),
     SettingKey("catalog.*.price_cache_write", DOLLARS, "Dollars per million tokens written to the cache."),
+    SettingKey("catalog.*.price_cache_write_1h", DOLLARS, "The same for tokens that it keeps for an hour."),
     SettingKey("catalog.*.date", DAY, "The day from which these figures hold."),
     # The gateway: tokenbox serve.
     SettingKey("gateway.host", TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -115,7 +115,10 @@ class QuotaAccounts:
         known = [price for price in prices if price is not None]
         if len(known) < len(prices):
             return None
-        return max(known, key=lambda price: cost_at_most(tokens, tokens, price) or 0)
+        highest = max(known, key=lambda price: cost_at_most(tokens, tokens, price) or 0)
+        if any(price.cache_write_1h is None for price in known):
+            return replace(highest, cache_write_1h=None)  # one of them may charge any price for it
+        return highest
 
     def _takes(
         self, call: ApiCall, admission: Admission, grant: Grant, price: Price | None, now: datetime
@@ -128,11 +131,11 @@ class QuotaAccounts:
             if quota.unit is QuotaUnit.TOKENS:
                 takes.append(Take(bucket, min(MAX_INTEGER, runs * (admission.input_at_most + output))))
                 continue
-            if _has_own_prices(call):
+            if _has_own_prices(call, price):
                 raise Refusal(
                     403,
                     "model_unpriced",
-                    "The prices of sound, of images that a model makes and of longer caches are unknown, "
+                    "The prices of sound, of images that a model makes or of longer caches are unknown, "
                     f"and this key may spend {quota}.",
                 )
             # OpenAI charges as output what it predicted in vain.
@@ -182,17 +185,23 @@ class QuotaAccounts:
     def _amount(take: Take, usage: Usage, price: Price | None) -> int:
         if take.bucket.quota.unit is QuotaUnit.TOKENS:
             return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        if usage.cache_write_1h_tokens is None:  # all that was written may be kept for an hour
+            usage = replace(usage, cache_write_1h_tokens=usage.cache_write_tokens)
         dollars = cost_of(usage, price).dollars
         return take.amount if dollars is None else nanodollars(dollars)
 
 
-def _has_own_prices(call: ApiCall) -> bool:
-    """Whether some of its tokens cost more than those of text."""
+def _has_own_prices(call: ApiCall, price: Price | None) -> bool:
+    """Whether some of its tokens cost more than those of text, at prices that are unknown."""
+    hour = None if price is None or price.cache_write_1h is None else ("cache_control.ttl", "1h")
     if call.body.get("modalities") not in (None, ["text"]):
         return True
     return any(
         media_kind(part.get("type")) is PartKind.AUDIO
-        or any(at(part, path) not in (None, usual) for path, usual in _USUAL_TTLS.items())
+        or any(
+            (ttl := at(part, path)) not in (None, usual) and (path, ttl) != hour
+            for path, usual in _USUAL_TTLS.items()
+        )
         for part in parts_in(call.body)
     )
 

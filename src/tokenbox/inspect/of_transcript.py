@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
 from tokenbox import api, catalog, counters
-from tokenbox.caching.rules import ONE_HOUR, rules_of
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect.of_layout import tokenizer_facts
@@ -21,7 +19,7 @@ from tokenbox.inspect.record import (
     PageUsage,
     check_items,
 )
-from tokenbox.ledger.cost import EXACT, Cost, cost_of, money_text, per_million
+from tokenbox.ledger.cost import Cost, cost_of, money_text
 from tokenbox.models import resolve_figures
 
 if TYPE_CHECKING:
@@ -191,16 +189,7 @@ def _cost(request: LoggedRequest, usage: Usage) -> Cost | None:
         price = catalog.price(request.model, day)
     except TokenboxError:
         return None
-    cost = cost_of(usage, price)
-    hourly = min(request.hour_writes, usage.cache_write_tokens or 0)
-    if not hourly or cost.dollars is None or price is None:
-        return cost
-    # The catalog has the price of a write for five minutes; the rules have that for an hour.
-    rate, used = dict(rules_of(request.model).lifetimes).get(ONE_HOUR), price.at(usage.input_tokens or 0)
-    if rate is None or used.input is None or used.cache_write is None:
-        return replace(cost, exact=False)
-    more = per_million(hourly, EXACT.subtract(EXACT.multiply(rate, used.input), used.cache_write))
-    return replace(cost, dollars=EXACT.add(cost.dollars, more))
+    return cost_of(usage, price)
 
 
 def _day(time: str | None) -> date | None:

@@ -90,7 +90,8 @@ UNPRICED = Cost(None, exact=False, priced=False)
 def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
     """Return the cost of ``usage``. ``exact`` means that the usage is the server's own figure.
 
-    Tokens read from a cache or written to one are charged as plain input if their number or price is unknown.
+    Tokens read from a cache or written to one are charged as plain input if their number or price is unknown,
+    and those written for an hour as the others that are written.
     The cost is then an estimate, unless that makes no difference. So is one by the highest price of a day, or
     by the price of another provider.
     """
@@ -104,12 +105,22 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
     output = _output_rate(price, usage.output_tokens)
     if price.input is None or output is None:
         return UNPRICED
+    written, hour = usage.cache_write_tokens, usage.cache_write_1h_tokens
+    if hour is None:
+        exact = exact and (not written or price.cache_write_1h in {None, price.cache_write})
+    elif price.cache_write_1h is None:
+        hour, exact = None, exact and not hour
+    else:
+        # Without the number of all writes, the input may lack them, too.
+        exact = exact and (written is not None or not hour)
+        written = None if written is None else written - hour
     plain = usage.input_tokens
     total = per_million(usage.output_tokens, output)
     for tokens, rate, unknown_matters in (
         (usage.cached_input_tokens, price.cached_input, True),
         # Servers that do not charge for writing report no number.
-        (usage.cache_write_tokens, price.cache_write, False),
+        (written, price.cache_write, False),
+        (hour, price.cache_write_1h, False),
     ):
         if tokens is None:
             exact = exact and not (unknown_matters and plain and rate not in {None, price.input})
@@ -146,8 +157,8 @@ def cost_at_most(
         output = _output_rate(rates, reserved_output)
         if rates.input is None or output is None:
             return None
-        known = [rate for rate in (rates.cached_input, rates.cache_write) if rate is not None]
-        highest = max(rates.input, *known, ZERO)
+        cached = (rates.cached_input, rates.cache_write, rates.cache_write_1h)
+        highest = max(rates.input, *(rate for rate in cached if rate is not None), ZERO)
         costs.append(EXACT.add(per_million(input_tokens, highest), per_million(reserved_output, output)))
     return max(costs)
 

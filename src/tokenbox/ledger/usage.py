@@ -15,6 +15,8 @@ MOST_TOKENS = 10**12
 PARTS = (
     ("cached_input_tokens", "input_tokens"),
     ("cache_write_tokens", "input_tokens"),
+    ("cache_write_1h_tokens", "input_tokens"),
+    ("cache_write_1h_tokens", "cache_write_tokens"),
     ("reasoning_tokens", "output_tokens"),
 )
 
@@ -24,8 +26,9 @@ class Usage:
     """The usage of one call, in tokens. ``None`` is unknown, which is never 0.
 
     ``input_tokens`` includes what was read from a cache (``cached_input_tokens``) and what was written to one
-    (``cache_write_tokens``). ``output_tokens`` includes ``reasoning_tokens``. Raises :class:`InvalidUsage`;
-    use :meth:`reported` for the figures of a server, which may be anything.
+    (``cache_write_tokens``), which includes what is kept there for an hour (``cache_write_1h_tokens``).
+    ``output_tokens`` includes ``reasoning_tokens``. Raises :class:`InvalidUsage`; use :meth:`reported` for
+    the figures of a server, which may be anything.
     """
 
     input_tokens: int | None
@@ -33,6 +36,7 @@ class Usage:
     cached_input_tokens: int | None = None
     reasoning_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name in FIGURES:
@@ -60,15 +64,18 @@ class Usage:
         cached_input_tokens: object = None,
         reasoning_tokens: object = None,
         cache_write_tokens: object = None,
+        cache_write_1h_tokens: object = None,
     ) -> Usage:
         """Return the usage in a server's answer. It never raises: an impossible figure is unknown."""
         read, written = _counted(input_tokens), _counted(output_tokens)
+        kept = _part_of(_counted(cache_write_tokens), read)
         return cls(
             read,
             written,
             _part_of(_counted(cached_input_tokens), read),
             _part_of(_counted(reasoning_tokens), written),
-            _part_of(_counted(cache_write_tokens), read),
+            kept,
+            _part_of(_part_of(_counted(cache_write_1h_tokens), read), kept),
         )
 
     def to_dict(self) -> dict[str, int | None]:

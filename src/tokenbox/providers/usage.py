@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +14,8 @@ class UsageKeys:
     """The paths of the figures in a ``usage``.
 
     The input is the sum of ``input``; without the first of them it is unknown. ``cached``: the first that is
-    there. ``runs``: the list of the usage of each run of a model, some of which are not in other figures.
+    there. ``lifetimes``: of the ``written`` tokens, those that are kept for an hour, and the others.
+    ``runs``: the list of the usage of each run of a model, some of which are not in other figures.
     """
 
     input: tuple[str, ...]
@@ -23,6 +23,7 @@ class UsageKeys:
     cached: tuple[str, ...]
     reasoning: str
     written: str
+    lifetimes: tuple[str, str] | None = None
     runs: str | None = None
 
 
@@ -47,30 +48,37 @@ MESSAGES: Final = UsageKeys(
     ("cache_read_input_tokens",),
     "output_tokens_details.reasoning_tokens",
     "cache_creation_input_tokens",
+    ("cache_creation.ephemeral_1h_input_tokens", "cache_creation.ephemeral_5m_input_tokens"),
     runs="iterations",
 )
 
 
 def usage_of(stated: object, keys: UsageKeys) -> Usage:
     """Return the usage that ``stated`` has; figures that are missing or impossible are unknown."""
-    if isinstance(stated, dict) and keys.runs is not None:
-        stated = _of_all_runs(stated, keys)
-    parts = [count_at(stated, path) for path in keys.input]
-    cached = (count for path in keys.cached if (count := count_at(stated, path)) is not None)
+    runs = _runs(stated, keys)
+
+    def count(path: str) -> int | None:
+        """Return the figure, or the sum over all runs where it is larger: each of them is paid for."""
+        own, total = count_at(stated, path), sum(count_at(run, path) or 0 for run in runs)
+        return total if total > (own or 0) else own
+
+    parts = [count(path) for path in keys.input]
+    cached = (found for path in keys.cached if (found := count(path)) is not None)
+    written = count(keys.written)
+    hour, others = (None, None) if keys.lifetimes is None else map(count, keys.lifetimes)
+    if None not in (hour, others, written) and (hour or 0) + (others or 0) != written:
+        hour = None  # such as in a stream whose end has only the new sum
     return Usage.reported(
         None if parts[0] is None else sum(part or 0 for part in parts),
-        count_at(stated, keys.output),
+        count(keys.output),
         next(cached, None),
-        count_at(stated, keys.reasoning),
-        count_at(stated, keys.written),
+        count(keys.reasoning),
+        written,
+        hour,
     )
 
 
-def _of_all_runs(stated: Mapping[str, Any], keys: UsageKeys) -> Mapping[str, Any]:
-    """Return the usage with the sum over all runs where it is larger: each of them is paid for."""
-    runs = at(stated, keys.runs or "")
-    if not isinstance(runs, list) or not {dict}.issuperset(map(type, runs)):
-        return stated
-    sums = {name: sum(count_at(run, name) or 0 for run in runs) for name in (*keys.input, keys.output)}
-    more = {name: total for name, total in sums.items() if total > (count_at(stated, name) or 0)}
-    return {**stated, **more}
+def _runs(stated: object, keys: UsageKeys) -> list[dict[str, Any]]:
+    """Return the usage of each run of a model; none if one of them is no object."""
+    runs = None if keys.runs is None else at(stated, keys.runs)
+    return runs if isinstance(runs, list) and {dict}.issuperset(map(type, runs)) else []

@@ -126,7 +126,12 @@ def owners(transaction: Transaction) -> None:
         transaction.change(f"ALTER TABLE tokenbox_keys ADD COLUMN {column} {text}")
 
 
-MIGRATIONS: Sequence[Migration] = (calls, sessions, gateway, owners)
+def hour_writes(transaction: Transaction) -> None:
+    """Tokens that a prompt cache keeps for an hour: unknown for the calls until now."""
+    transaction.change("ALTER TABLE tokenbox_calls ADD COLUMN cache_write_1h_tokens BIGINT")
+
+
+MIGRATIONS: Sequence[Migration] = (calls, sessions, gateway, owners, hour_writes)
 
 
 def migrate(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> None:

@@ -15,7 +15,6 @@ from tokenbox.inspect.importers.transcript import (
     Record,
     Transcript,
     TranscriptTurns,
-    hour_writes_in,
     mapping,
     text_or_none,
     texts_of,
@@ -60,7 +59,6 @@ def read(records: list[Record]) -> list[Transcript]:
                 stated = usages.get(text_or_none(message.get("id"))) or message.get("usage")
                 turns.request(
                     usage=usage_in(stated),
-                    hour_writes=hour_writes_in(stated),
                     model=text_or_none(message.get("model")),
                     time=text_or_none(record.get("timestamp")),
                     note=note,

@@ -14,7 +14,6 @@ from tokenbox.inspect.importers.transcript import (
     Transcript,
     TranscriptTurns,
     as_text,
-    hour_writes_in,
     mapping,
     text_or_none,
     texts_of,
@@ -48,7 +47,6 @@ def read(records: list[Record]) -> list[Transcript]:
         turns.request(
             body=body,
             usage=usage_in(response.get("usage") or record.get("usage")),
-            hour_writes=hour_writes_in(response.get("usage") or record.get("usage")),
             model=text_or_none(response.get("model")) or text_or_none(body.get("model")),
             time=next((text for key in _TIMES if (text := text_or_none(record.get(key)))), None),
         )

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from tokenbox.ledger.usage import Usage, is_count
+from tokenbox.providers.usage import MESSAGES, usage_of
 
 Record = dict[str, Any]
 """A JSON object from an untrusted file."""
@@ -28,14 +29,12 @@ class LoggedItem:
 class LoggedRequest:
     """A request: the first ``keep`` items of the one before, and the items it ``added``.
 
-    ``usage``: as reported by the server. ``hour_writes``: its tokens that were written to a prompt cache for
-    an hour, which costs more. ``time`` (RFC 3339) and ``body``: if the log has them.
+    ``usage``: as reported by the server. ``time`` (RFC 3339) and ``body``: if the log has them.
     """
 
     keep: int
     added: tuple[LoggedItem, ...]
     usage: Usage | None = None
-    hour_writes: int = 0
     model: str | None = None
     time: str | None = None
     note: str | None = None
@@ -134,10 +133,8 @@ def usage_in(stated: object) -> Usage | None:
         return None
     read, written = stated.get("cache_read_input_tokens"), stated.get("cache_creation_input_tokens")
     if read is not None or written is not None or "service_tier" in stated:  # Anthropic
-        parts = [stated.get("input_tokens"), read, written]
-        numbers = [part for part in parts if isinstance(part, int) and not isinstance(part, bool)]
-        total = sum(numbers) if isinstance(stated.get("input_tokens"), int) else None
-        return Usage.reported(total, stated.get("output_tokens"), read or 0, None, written or 0)
+        none = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+        return usage_of(none | {name: value for name, value in stated.items() if value is not None}, MESSAGES)
     details = mapping(stated.get("prompt_tokens_details") or stated.get("input_tokens_details"))
     thought = mapping(stated.get("completion_tokens_details") or stated.get("output_tokens_details"))
     cached = details.get("cached_tokens", stated.get("cached_input_tokens"))
@@ -147,9 +144,3 @@ def usage_in(stated: object) -> Usage | None:
         cached,
         thought.get("reasoning_tokens", stated.get("reasoning_output_tokens")),
     )
-
-
-def hour_writes_in(stated: object) -> int:
-    """Return the tokens that Anthropic's server wrote to its prompt cache for an hour, not five minutes."""
-    tokens = mapping(mapping(stated).get("cache_creation")).get("ephemeral_1h_input_tokens")
-    return tokens_or_none(tokens) or 0
