@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ledger.calls import NOON, calls
-from tokenbox.ledger import Call, InvalidCall, InvalidTime, LedgerError, Outcome, Prediction
+from tests.ledger.calls import CLAUDE, NOON, calls
+from tokenbox.ledger import Call, InvalidCall, InvalidTime, LedgerError, Outcome, Prediction, Usage
 from tokenbox.ledger.call import parse_time, time_text
 from tokenbox.ledger.when import moment
 
@@ -31,6 +31,14 @@ json_values = st.recursive(
 def test_there_and_back(call: Call) -> None:
     assert Call.from_dict(json.loads(json.dumps(call.to_dict()))) == call
     assert pickle.loads(pickle.dumps(call)) == copy.deepcopy(call) == call
+
+
+def test_a_record_of_before_caches_of_an_hour_is_read() -> None:
+    record = Call("a", NOON, "claude").end(NOON, Usage(7, 3, 0, None, 7), CLAUDE).to_dict()
+    assert isinstance(record["usage"], dict)
+    old = {**record, "usage": {k: v for k, v in record["usage"].items() if k != "cache_write_1h_tokens"}}
+    assert Call.from_dict(old).to_dict() == record
+    assert record["usage"]["cache_write_1h_tokens"] is None
 
 
 @given(call=calls(), path=st.integers(0, 40), value=json_values)
