@@ -125,8 +125,9 @@ def test_workers_that_cannot_start_are_one_error(
     rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_START", "raise SystemExit('no such thing')")
-    with pytest.raises(WorkersFailed, match="no such thing"):
+    with pytest.raises(WorkersFailed, match=r"\(status 1\).*no such thing") as failed:
         batch.run(rows, tmp_path / "out.jsonl", task="count", engine="process", workers=2)
+    assert failed.value.details == {"status": 1}
 
 
 def test_an_engine_that_is_closed_leaves_nobody(rows: Path, tmp_path: Path) -> None:

@@ -776,7 +776,16 @@ def test_a_chat_that_the_counting_api_has_no_form_for_is_counted_locally() -> No
     assert found.value > 500
 
 
-def test_a_tool_that_is_a_text_is_named() -> None:
-    body = resolve_name("tokenbox.providers.anthropic_messages:body")
+@pytest.mark.parametrize("dialect", ["anthropic_messages", "openai_responses"])
+@pytest.mark.parametrize("tool", ["search", 5])
+def test_a_tool_that_is_no_object_is_named(dialect: str, tool: object) -> None:
+    body = resolve_name(f"tokenbox.providers.{dialect}:body")
     with pytest.raises(InvalidRequest, match="a tool must be like"):
-        body(chat_request("m", [{"role": "user", "content": "hi"}], ["search"]))  # type: ignore[list-item]
+        body(chat_request("m", [{"role": "user", "content": "hi"}], [tool]))  # type: ignore[list-item]
+
+
+def test_an_image_in_a_system_prompt_is_refused_with_what_to_do() -> None:
+    body = resolve_name("tokenbox.providers.anthropic_messages:body")
+    system = {"role": "system", "content": [{"type": "image_url", "image_url": {"url": PNG}}]}
+    with pytest.raises(InvalidRequest, match=r"only text in a system prompt.*in a user message"):
+        body(chat_request("m", [system, {"role": "user", "content": "hi"}], None))

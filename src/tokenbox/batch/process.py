@@ -72,8 +72,10 @@ class ProcessWorker:
                 event = pickle.load(self._process.stdout)  # type: ignore[arg-type]  # noqa: S301  # our own worker
                 yield event
         except (EOFError, OSError, pickle.UnpicklingError, ValueError):
-            written = self._last_stderr()[-_STDERR_SHOWN:] or "nothing"
-            raise WorkerDied(f" (status {self._kill()}). The last one wrote to stderr: {written}") from None
+            status, written = self._kill(), self._last_stderr()[-_STDERR_SHOWN:] or "nothing"
+            raise WorkerDied(
+                f" (status {status}). The last one wrote to stderr: {written}", status=status
+            ) from None
 
     def stop(self) -> None:
         """Kill the process and close its pipes."""

@@ -28,7 +28,14 @@ ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_
 
 
 class WorkerDied(Exception):
-    """A worker ended unexpectedly. The text follows ``3 workers ended before doing any work``."""
+    """A worker ended unexpectedly. The text follows ``3 workers ended before doing any work``.
+
+    ``details``: those of the error if no worker starts.
+    """
+
+    def __init__(self, text: str, **details: object) -> None:
+        super().__init__(text)
+        self.details = details
 
 
 class Worker(Protocol):
@@ -133,7 +140,8 @@ class _WorkerThread:
                     continue
                 failed_starts += 1
                 if failed_starts == KILLS:
-                    raise WorkersFailed(f"{KILLS} workers ended before doing any work{death}") from None
+                    message = f"{KILLS} workers ended before doing any work{death}"
+                    raise WorkersFailed(message, **death.details) from None
             else:
                 return
 

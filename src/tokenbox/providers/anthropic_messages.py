@@ -74,7 +74,10 @@ def _system(request: ChatRequest) -> str | list[dict[str, Any]]:
     found = [blocks for message in messages if (blocks := _marked(message, _content(message)))]
     for block in (block for blocks in found for block in blocks):
         if block["type"] != "text":
-            raise unsupported(block, f"{_PROVIDER} in a system prompt")
+            raise InvalidRequest(
+                f"{_PROVIDER} takes only text in a system prompt, not a part of the type "
+                f"{block['type']!r}. Send it in a user message."
+            )
     if any("cache_control" in block for blocks in found for block in blocks):
         return [block for blocks in found for block in blocks]
     return "\n\n".join("".join(block["text"] for block in blocks) for blocks in found)
@@ -87,8 +90,8 @@ def _marked(message: Mapping[str, Any], blocks: list[dict[str, Any]]) -> list[di
     return blocks
 
 
-def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    if "input_schema" in tool:
+def _tool(tool: object) -> dict[str, Any]:
+    if isinstance(tool, Mapping) and "input_schema" in tool:
         return dict(tool)  # in Anthropic's format already
     function = function_of(tool)
     made: dict[str, Any] = {
@@ -97,7 +100,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     }
     if function.get("description"):
         made["description"] = function["description"]
-    mark = tool.get("cache_control") or function.get("cache_control")
+    mark = at(tool, "cache_control") or function.get("cache_control")
     return {**made, "cache_control": mark} if mark else made
 
 
