@@ -107,7 +107,7 @@ class _WorkerThread:
     def _serve(self) -> None:
         try:
             with suppress(WorkerDied):  # then it is replaced
-                self._running_worker().wait()  # a busy cluster may start a part of the workers only
+                self._running_worker().wait()  # a busy cluster may start only some of the workers
             while True:
                 try:
                     job = self._pending.popleft()

@@ -54,7 +54,7 @@ _HOSTS = ("azure", "cerebras", "groq", "ollama", "openrouter", "perplexity", "ve
 _PROVIDERS = frozenset(
     (*_HOSTS, *PROVIDER_ALIASES, *PROVIDER_ALIASES.values(), *(maker for _, maker in FIRST_PARTIES))
 )
-# Names that their maker moved to a newer model, and since when its page of prices says so.
+# Names that their maker moved to a newer model, and the day since when its price page says so.
 _MOVED = {
     "deepseek-chat": ("deepseek-v4-flash", "2026-04-26"),
     "deepseek-reasoner": ("deepseek-v4-flash", "2026-04-26"),
