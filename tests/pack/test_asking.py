@@ -276,6 +276,14 @@ def test_levels_limit_what_is_shown(project: Path, packed: Packed) -> None:
             LevelRule.parse(bad)
 
 
+def test_levels_limit_what_is_shown_without_a_budget(project: Path, packed: Packed) -> None:
+    rules = (LevelRule.parse("src/widget.py=outline"),)
+    pack = pack_source(packed(project), "o200k_base", None, options=PackOptions(levels=rules))
+    assert {file.shown for file in pack.files if file.path != "src/widget.py"} == {FileShown.FULL}
+    assert [file.shown for file in pack.files if file.path == "src/widget.py"] == [FileShown.OUTLINE]
+    assert pack.rendering.budget is None
+
+
 def test_only_some_files(project: Path, packed: Packed) -> None:
     source = packed(project, include=["src/*.py"], exclude=["other*"])
     assert [file.name for file in source.files] == ["src/gear.py", "src/widget.py"]

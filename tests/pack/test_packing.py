@@ -31,7 +31,7 @@ from tokenbox.folder import (
     survey,
 )
 from tokenbox.folder.git import GitProblem
-from tokenbox.folder.listing import FileShown
+from tokenbox.folder.listing import FileShown, Listing, folders
 from tokenbox.folder.walk import MAX_BYTES
 from tokenbox.lcp import decode, encode
 from tokenbox.tokenizers import registry
@@ -133,6 +133,16 @@ def test_the_tree_says_what_is_shown_how(project: Path, packed: Packed) -> None:
     for file in pack.files:
         how = "binary" if file.tokens is None else f"{file.tokens} {file.shown.value}"
         assert f"{Path(file.path).name} {how}\n" in tree
+
+
+def test_a_tree_is_cut_only_where_it_does_not_fit() -> None:
+    def words(lines: Sequence[str]) -> list[int]:  # a line has three, not four or more
+        return [len(line.split()) for line in lines]
+
+    root = folders([("a.py", 5, 1), ("b.py", 5, 1)])
+    found = [Listing(root, room, words) for room in range(18, 24)]
+    assert [listing.is_cut for listing in found] == [True, False, False, False, False, False]
+    assert {listing.text(None) for listing in found[1:]} == {"a.py 5\nb.py 5"}
 
 
 def test_lines_are_told_and_cannot_be_forged(folder: Make, packed: Packed) -> None:

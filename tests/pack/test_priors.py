@@ -108,3 +108,7 @@ def test_a_query_is_about_no_changelog_and_no_lock_file() -> None:
     assert {name for name, percent in more.items() if not percent} == {
         "changelog", "generated", "legal", "lock file", "source", "test", "vendored",
     }  # fmt: skip
+
+
+def test_a_path_without_a_name_is_of_no_kind() -> None:
+    assert [PRIORS.of(path, b"").name for path in ("", "src/")] == ["unknown", "unknown"]

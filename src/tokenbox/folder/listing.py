@@ -138,9 +138,9 @@ class Listing:
         pushed = 0
         while heap:
             folder = heappop(heap)[2]
-            # A lower bound: each line has at least four tokens.
-            least = self.size + 4 * (len(folder.files) + len(folder.folders))
-            size = room + 1 if least > room else self.size + self._growth(folder)
+            # More lines than this are not counted: nearly all have four tokens or more.
+            has_room = len(folder.files) + len(folder.folders) <= 1 + room // 4
+            size = self.size + self._growth(folder) if has_room else room + 1
             if size > room:
                 self.is_cut = True
                 self._unfold_part(folder, room)

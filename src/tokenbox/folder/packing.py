@@ -62,6 +62,8 @@ _LEFTOVER = 24
 # The share of the budget (1/33) that is left to a larger tree if nothing else fits into it.
 _UNUSED_SHARE = 33
 _MAX_ROUNDS = 12
+# The budget in place of none, for files of which only a part may be shown.
+_HOLDS_ALL = 1 << 40
 
 
 def pack_source(
@@ -166,8 +168,7 @@ class _Packer:
 
     def chosen(self) -> PackedFolder:
         """Return a pack of the pieces worth most, up to the budget."""
-        budget = self.budget
-        assert budget is not None  # noqa: S101  # without a budget everything fits
+        budget = _HOLDS_ALL if self.budget is None else self.budget
         worth = self._weighed()
         order = self._by_worth(worth)
         kept = self._kept()

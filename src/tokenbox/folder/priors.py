@@ -260,8 +260,9 @@ def _rules() -> re2.Set:
         # ``*.json`` does not match the files in ``x.json/``.
         names = [glob.source for name in globs if (glob := Glob.of(name)) and "/" not in name]
         names += [NAMES] if prior is GENERATED else []
-        paths = files_in(glob for glob in globs if "/" in glob)
+        rules = [files_in(glob for glob in globs if "/" in glob)]
+        rules += [b"(?:.*/)?(?:%b)" % name for name in names]
         # re2 does not backtrack, so it has no atomic groups and needs none.
-        found.Add((paths + b"|(?:.*/)?(?:" + b"|".join(names) + b")").replace(b"(?>", b"(?:"))
+        found.Add(b"|".join(rules).replace(b"(?>", b"(?:"))
     found.Compile()
     return found
