@@ -479,6 +479,8 @@ def test_an_id_that_is_a_token_of_a_service(path: str, line: str) -> None:
         ("mysqldump --user=root --password=h8Kd93mQ prod", "mysqldump --user=root --password={} prod"),
         ("sshpass -p 'h8Kd93mQ' ssh me@host", "sshpass -p '{}' ssh me@host"),
         ("mysql -ph8Kd93mQ prod", "mysql -p{} prod"),
+        ("mysql -uroot -ph8Kd93mQ -h db -prod", "mysql -uroot -p{} -h db -prod"),
+        ("curl -u me:h8Kd93mQ h.io -u x:K9d2", "curl -u me:{} h.io -u x:K9d2"),
         ("PGPASSWORD=h8Kd93mQ psql -h db", "PGPASSWORD={} psql -h db"),
         ("docker login -u me -p h8Kd93mQ r.io", "docker login -u me -p {} r.io"),
         ("redis-cli -h db -a 'h8Kd93mQ' ping", "redis-cli -h db -a '{}' ping"),

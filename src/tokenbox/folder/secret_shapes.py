@@ -187,7 +187,9 @@ KEYS |= {
 # whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a
 # word that also names other things, and elsewhere have a digit and a letter.
 _VALUE = r"([A-Za-z0-9_+/=:.~%-]{16,})"
-_SHORT = r"([^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]{3,})"
+_SHORT = r"([^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]{7,})"
+# With a digit, as another option may begin with -p. ``SHORTEST`` has its length.
+_OF_MYSQL = r"((?:[^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]*)?[0-9][^\s\"'`$<>{}(),;]*)"
 CONTEXTS = {
     "Environment Variable": (
         r"(?:_token|_secret|_key|passw(?:or)?d|_pass|_pwd|_oauth)[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}",
@@ -208,7 +210,7 @@ CONTEXTS = {
         (
             rf"(?:(?i:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*(?::=|[:=])"
             # In a list, ``"ApiKey"`` is a resource of a template.
-            rf"|(?:\([\"'][\w-]*(?i:api-?key)|apikey|(?i:api-key|(?:private|auth|vault|access)-token))[\"']?\s*,)"
+            rf"|(?:\([\"'][\w-]*(?i:api-?key)|api[kK]ey|(?i:api-key|(?:private|auth|vault|access)-token))[\"']?\s*,)"
             rf"\s*[\"']?{_VALUE}"
         ),
     ),
@@ -224,7 +226,7 @@ CONTEXTS = {
             rf"|(?i:ConvertTo-SecureString)\s+(?:-String\s+)?[\"']){_SHORT}"
         ),
     ),
-    "Password Of MySQL": (r"mysql\w*\s", rf"mysql\w*\s(?:[^;&|]*\s)?-p[\"']?{_SHORT}"),
+    "Password Of MySQL": (r"mysql\w*\s", rf"mysql\w*\s(?:[^;&|]*\s)?-p[\"']?{_OF_MYSQL}"),
     "Service Token": (
         r"snyk|codecov|heroku|postmark",
         (
