@@ -47,6 +47,14 @@ def test_settings_ask_for_proof(project: CommandLine, command: tuple[str, ...]) 
     assert sorted((found / "texts").exists() for found in bundles(project.folder)) == [False, True]
 
 
+def test_the_list_marks_an_estimate_by_an_exact_vocabulary(project: CommandLine) -> None:
+    chat = b'[{"role": "user", "content": "hello"}]'
+    fitted = project("fit", "-", "-b", "99", "-m", "unknown", "-t", "o200k_base", "--json", stdin=chat)
+    assert json.loads(fitted.out)["exact"] is False
+    (line,) = [line for line in project("proof", "list").out.splitlines() if b"o200k_base" in line]
+    assert f"~{json.loads(fitted.out)['total']} of 99".encode() in line
+
+
 def test_settings_do_not_get_in_the_way(project: CommandLine) -> None:
     """What has no proof, and would not go together with --proof, is as it was."""
     assert project("layout", "p.toml", "--whatif", "5,9").status == 0

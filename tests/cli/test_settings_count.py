@@ -66,3 +66,7 @@ def test_the_users_own_file_may_be_a_link(tokenbox: CommandLine, monkeypatch: py
     assert kept.read_text() == 'policy.headroom = "0.2"\n'
     tokenbox("config", "set", "policy.headroom", "0.3")
     assert kept.read_text() == 'policy.headroom = "0.2"\n'
+    (tokenbox.folder / "own.toml").unlink()
+    (tokenbox.folder / "own.toml").symlink_to("own.toml")  # leads nowhere, so it is replaced
+    assert tokenbox("config", "set", "--user", "policy.headroom", "0.2").status == 0
+    assert (tokenbox.folder / "own.toml").read_text().endswith('headroom = "0.2"\n')

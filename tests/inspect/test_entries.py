@@ -209,6 +209,16 @@ def test_a_saved_record_shows_what_it_says(tmp_path: Path, kind: str) -> None:
     page([entry])
 
 
+def test_an_estimate_by_an_exact_vocabulary_is_shown_as_an_estimate() -> None:
+    """The vocabulary counts texts exactly; what stands around the messages is not known exactly."""
+    sections = [{"id": "a", "role": "user", "content": "hello " * 9}]
+    layout = tokenbox.layout(sections, 99, "o200k_base", model="an-unknown-model")
+    assert layout.tokenizer.exact
+    saved = json.dumps(layout.to_dict()).encode()
+    (entry,) = entries_in("saved.json", saved, InspectOptions())
+    assert [one.frames[0].exact for one in (entry, entry_of(layout))] == [False, False]
+
+
 def test_the_summary_of_a_batch_is_shown(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"text": "hello world"}\n{"text": "hello"}\n')

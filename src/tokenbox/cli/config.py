@@ -140,7 +140,7 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
         file = own_folder(root) / STATE_FILE
     else:
         # A link of the user's own leads to the file that is meant; one of a project may lead anywhere.
-        tokenbox.config.write_setting(file.resolve() if user else file, key, value)
+        tokenbox.config.write_setting(Path(os.path.realpath(file)) if user else file, key, value)
     loaded = tokenbox.config.load(here)
     setting = loaded.setting(key)
     if as_json:

@@ -236,9 +236,9 @@ def _row(bundle: Listed) -> list[str]:
 
 def _tokens(predicate: Record) -> str:
     """Return the total and the budget, as in ``120 of 200``."""
-    about = "" if predicate["tokenizer"]["exact"] else "~"
     budget = predicate["budget"]["tokens"]["value"]
     figures = predicate["figures"]
+    about = "" if figures.get("exact", predicate["tokenizer"]["exact"]) else "~"
     total = figures.get("total", figures.get("tokens_in"))
     shown = "-" if total is None else f"{about}{total}"
     return shown if budget is None else f"{shown} of {budget}"

@@ -144,7 +144,7 @@ def _layout_frame(layout: Layout) -> PageFrame:
         "",
         layout.budget,
         layout.total,
-        layout.tokenizer.exact if layout.count is None else layout.count.exact,
+        layout.exact,
         tuple(
             PageState(i, section.decision.value, section.size, section.text, section.form)
             for i, section in enumerate(layout.sections)

@@ -114,7 +114,7 @@ def _window(data: Data, title: str) -> PageEntry:
         )
         for step in _list(data["steps"])
     ]
-    frame = replace(_frame(data, _states(exchanges), steps=steps), exact=data["exact"] is True)
+    frame = _frame(data, _states(exchanges), steps=steps)
     return PageEntry(title, "conversation", items, (frame,), (*_counted(data), *_digest(data)))
 
 
@@ -217,10 +217,17 @@ def _frame(
     data: Data, states: tuple[PageState, ...], *, steps: Sequence[PageStep], fixed: int | None = None
 ) -> PageFrame:
     check_items(len(states))
-    exact = data["tokenizer"]["exact"] is True
     budget, total = _tokens(data["budget"]), _tokens(data["total"])
     prompt = _text(data.get("text"))
-    return PageFrame("", budget, total, exact, states, fixed, tuple(steps), prompt=prompt)
+    return PageFrame("", budget, total, _is_exact(data), states, fixed, tuple(steps), prompt=prompt)
+
+
+def _is_exact(data: Data) -> bool:
+    """Return whether the total is exact. A count of messages says so itself."""
+    count = data.get("count")
+    if isinstance(count, Mapping):
+        return count["exact"] is True
+    return data.get("exact", data["tokenizer"]["exact"]) is True
 
 
 def _reasons(found: Sequence[Data], named: str) -> Iterator[PageStep]:
