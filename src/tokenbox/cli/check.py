@@ -256,9 +256,9 @@ def _remedy(file: Checked) -> str:
     about = "" if file.count.exact else "~"
     if file.over:
         enough = needed(file.count)[0]
-        margin = "" if file.count.exact else f"{enough:,} with the safety margin of an estimate: "
+        margin = "" if file.count.exact else f" ({enough:,} with the safety margin of an estimate)"
         return (
-            f"{about}{file.count.total:,} tokens, {margin}{file.over:,} over its budget. Shorten it, or: "
+            f"{about}{file.count.total:,} tokens{margin}, {file.over:,} over its budget. Shorten it, or: "
             f"tokenbox config set {shlex.quote(file.group.key('budget'))} {enough}"
         )
     return (
