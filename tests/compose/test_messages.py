@@ -14,7 +14,7 @@ from tokenbox import ChatFormat, ContextCriticalOverflow
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import read_request
 from tokenbox.conversation.markers import MarkersFormat
-from tokenbox.errors import LayoutError, NoTokenizer, TokenizerError
+from tokenbox.errors import LayoutError, NoTokenizer, TokenizerError, VocabularyError
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ def test_a_file_is_not_opened_because_a_model_is_named_so(tmp_path: Path) -> Non
             call()
     with pytest.raises(NoTokenizer):
         tokenbox.ctx.estimate(model=named, chunks=["word"])
+
+
+def test_a_file_whose_name_is_too_long_does_not_exist() -> None:
+    with pytest.raises(VocabularyError):
+        tokenbox.layout(sections([5]), 99, "file:" + "x" * 5_000)
 
 
 def test_an_unknown_role_is_reported_with_its_section() -> None:

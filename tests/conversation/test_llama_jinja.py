@@ -286,6 +286,9 @@ def test_a_search_ends_at_the_first_message_that_it_looks_for() -> None:
     assert Program(SEARCH).render({"messages": messages[:1]}, Run()) == "False"
     counting = SEARCH.replace("true", "ns.found + 1").replace("=false", "=0")
     assert Program(counting).render({"messages": messages[:9]}, Run()) == "8"
+    refusing = SEARCH.replace("'user' and", "'user' and m.content in 'Hi' and")
+    with pytest.raises(TemplateError, match="Unknown operator 'in'"):
+        Program(refusing).render({"messages": [USER, {**USER, "content": [USER]}]}, Run())
 
 
 @pytest.mark.parametrize("value", ["{}", "enable_thinking", 5, True, [], [["enable_thinking", False]], None])

@@ -85,8 +85,9 @@ def test_a_baseline_may_be_enabled_for_one_call(families: TokenizerFamilies) -> 
 
 @pytest.mark.parametrize("bad", ["o200k_base", "GPT-BPE", "", "zoo"])
 def test_there_are_two_baselines(families: TokenizerFamilies, bad: str) -> None:
-    with pytest.raises(UnknownTokenizer, match="gpt-bpe, llama3-bpe"):
+    with pytest.raises(UnknownTokenizer, match="gpt-bpe, llama3-bpe") as caught:
         families.enable_baseline(bad)
+    assert caught.value.to_dict()["name"] == bad
     with pytest.raises(UnknownTokenizer):
         families.resolve("gpt-4o", baselines=[bad])
 

@@ -11,6 +11,7 @@ A named vocabulary only replaces the tokenizer; a known chat format still applie
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -177,9 +178,10 @@ def _own_files(named: object) -> Counters | None:
         return None
     path = Path(named.removeprefix(FILE_PREFIX))
     folder = path.parent if path.name == _VOCABULARY else path
-    if path.suffix != _WITH_TEMPLATE and not folder.is_dir():
+    # `isdir` is False for a name that is too long; `Path.is_dir` raises.
+    if path.suffix != _WITH_TEMPLATE and not os.path.isdir(folder):
         return None
-    vocabulary = path / _VOCABULARY if path.is_dir() else path
+    vocabulary = path / _VOCABULARY if os.path.isdir(path) else path
     try:
         template = ChatFormat.open(folder)
     except TokenboxError:

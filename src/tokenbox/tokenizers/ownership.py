@@ -181,7 +181,8 @@ def check_baselines(names: Iterable[object]) -> list[str]:
     for name in names:
         if not isinstance(name, str) or name not in BASELINES:
             raise UnknownTokenizer(
-                f"no baseline is called {shown(name)}. There are: {', '.join(BASELINES)}.", name=shown(name)
+                f"no baseline is called {shown(name)}. There are: {', '.join(BASELINES)}.",
+                name=name if isinstance(name, str) else shown(name),
             )
         given.append(name)
     return given

@@ -281,10 +281,7 @@ class Compiler(ExpressionCompiler):
         test, then, other = _only_if(body)
         if test is None or other or not all(_sets_a_constant(node, names) for node in then):
             return None
-        parts = test.walk()
-        if not all(p.kind in _UNCHANGING and (p.kind != "binary" or p.name in _SAFE) for p in parts):
-            return None
-        return self.expression(test)
+        return self.expression(test) if all(_cannot_fail(part, names) for part in test.walk()) else None
 
     def _macro_statement(self, node: Node) -> Statement:
         name, arguments, body = node.name, node.parts[0], self._caught(node.parts[1])
@@ -371,8 +368,13 @@ _STATEMENTS: Final = frozenset(
 _UNCHANGING: Final = frozenset("name member constant not and or binary".split())
 
 
-# Operators that fail on no message.
-_SAFE: Final = frozenset(("==", "!=", "in", "not in"))
+def _cannot_fail(node: Node, names: Sequence[str]) -> bool:
+    """Return True for a part of a test that fails for no message: a later one may be refused."""
+    if node.kind != "binary" or node.name in {"==", "!="}:
+        return node.kind in _UNCHANGING
+    key, owner = node.nodes()
+    is_key = key.kind == "constant" and isinstance(key.value, str)
+    return node.name in {"in", "not in"} and is_key and owner.kind == "name" and owner.name in names
 
 
 def _only_if(body: Sequence[Node]) -> tuple[Node | None, list[Node], list[Node]]:
