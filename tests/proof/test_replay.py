@@ -275,3 +275,11 @@ def test_the_proof_of_a_pack_says_what_was_asked_and_what_each_file_is_worth(tmp
     again = replay(contents, texts)
     assert again.same
     assert "decisions[choice]" in again.uncompared
+
+
+def test_a_function_of_the_caller_is_reported_before_an_unknown_tokenizer() -> None:
+    """Naming the tokenizer would not help."""
+    found: list[Evidence] = []
+    tokenbox.ctx.pack(["one"], 100, 0, strategy=lambda *_: [0], tokenizer=len, proof=found.append)
+    with pytest.raises(ReplayImpossible, match="strategy is a function of the caller"):
+        replay(*contents_of(found[0]))

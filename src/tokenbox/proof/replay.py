@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation import ChatFormat
@@ -86,11 +86,9 @@ def replay(
     if function is None:
         raise ReplayImpossible(f"the function {name[:100]!r} cannot be replayed here.", function=name[:100])
     taken = set(function.taken(recorded))
-    if function.counter is not None:
-        recorded = replace(recorded, counter=_named_counter(recorded))
-        if _is_estimate_here(recorded, recorded.counter):
-            taken.add("tokenizer.exact")
     arguments = recorded_arguments(function, recorded)
+    if function.counter is not None and _is_estimate_here(recorded, _named_counter(recorded)):
+        taken.add("tokenizer.exact")
     return compared(contents, _called(function, arguments), frozenset(taken))
 
 
