@@ -185,6 +185,15 @@ def test_a_call_that_was_given_up_leaves() -> None:
     assert len(conversation.enforce_budget().evicted) == 1
 
 
+def test_steps_may_be_an_iterator_also_later() -> None:
+    for steps in (["rounds"], iter(["rounds"])):
+        conversation = Conversation("", len)
+        conversation.steps = steps  # type: ignore[assignment]  # any iterable
+        conversation.user("q")
+        conversation.enforce_budget()
+        assert tuple(conversation.steps) == ("rounds",)
+
+
 def test_pinned_messages_stay() -> None:
     conversation = Conversation("", len, token_budget=6)
     first = conversation.add({"role": "user", "content": "keep"}, pinned=True)

@@ -325,3 +325,9 @@ def test_a_family_of_several_vocabularies_may_be_named(families: TokenizerFamili
     assert families.named("gpt-bpe", "gpt-4o") is tokenizers.get("o200k_base")
     assert families.named("gpt-bpe", "gpt-4") is tokenizers.get("cl100k_base")
     assert families.named("llama3-bpe", "llama-3") is tokenizers.get("llama3-bpe")
+
+
+@pytest.mark.parametrize("texts", ["one", iter(["one"]), 3])
+def test_a_batch_is_a_list_of_texts(texts: Any) -> None:  # noqa: ANN401  # anything
+    with pytest.raises(TokenizerError, match="takes a list of texts, not"):
+        tokenizers.as_tokenizer(len).count_batch(texts)

@@ -79,8 +79,7 @@ class Conversation:
                 raise InvalidContent(f"{name} is a function, not {shown(callback):.60}.")
         self.count: Counts = count
         self.max_turns, self.token_budget, self.low_water = max_turns, token_budget, low_water
-        self.steps = tuple(steps) if isinstance(steps, Iterator) else steps
-        self.keep_results, self.query = keep_results, query
+        self.steps, self.keep_results, self.query = steps, keep_results, query
         self.summarize, self.keep = summarize, keep
         self.media_tokens, self.markers, self._handles = media_tokens, markers, handles
         self._found: tuple[tuple[object, ...], RequestCounter] | None = None
@@ -443,6 +442,8 @@ class Conversation:
         return [_system_item(prompt)] if prompt else [], self._read_tools, self._fields
 
     def _bounds(self) -> WindowLimits:
+        if isinstance(self.steps, Iterator):  # they are read many times
+            self.steps = tuple(self.steps)
         return limits(self.max_turns, self.token_budget, self.low_water, self.steps, self.keep_results)
 
     def _sent(self) -> list[Message]:

@@ -58,8 +58,8 @@ class GuardedTokenizer(BaseTokenizer):
         return self._validated([text], lambda texts: map(self._count, texts))[0]
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
-        if isinstance(texts, str):
-            raise TokenizerError("count_batch takes a list of texts, not str.")
+        if isinstance(texts, str) or not isinstance(texts, Sequence):
+            raise TokenizerError(f"count_batch takes a list of texts, not {type(texts).__name__}.")
         together = getattr(self.inner, "count_batch", None)
         return self._validated(texts, together or (lambda texts: map(self._count, texts)))
 
