@@ -237,7 +237,7 @@ class _Parser:
         return left
 
     def _operator(self, level: str) -> str:
-        """Skip an operator and return it; empty if the next token is none of this level."""
+        """Skip an operator and return it; an empty text if the next token is not of this level."""
         if level in {"or", "and"}:
             return level if self._take_name(level) else ""
         if level == "compare":

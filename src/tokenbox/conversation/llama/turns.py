@@ -96,7 +96,7 @@ class TurnRun:
         return made
 
     def _join(self, first: TurnRun, second: TurnRun, size: int) -> None:
-        # A run that reads it is the last turn cannot be followed by another, nor the first preceded.
+        # If a run has read that it is the last, no run can follow it; if the first, none can precede it.
         alone = first.reads.get(_LAST) or second.reads.get(_FIRST)
         self.usable = first.usable and second.usable and not alone
         self.certain = first.certain and second.certain
