@@ -275,8 +275,8 @@ class Compiler(ExpressionCompiler):
     def _settles(self, body: Sequence[Node], names: Sequence[str]) -> Expression | None:
         """Return the test of a body that only sets fields to constants if it is true; None for any other.
 
-        Templates use such a loop to look for a message among all that follow. Once the test is true, no further
-        turn has an effect, so the loop need not take all its turns.
+        Templates use such a loop to look for a message among all that follow. Once the test is true, no
+        further turn has an effect, so the loop need not take all its turns.
         """
         test, then, other = _only_if(body)
         if test is None or other or not all(_sets_a_constant(node, names) for node in then):
