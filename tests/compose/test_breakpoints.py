@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,7 @@ import tokenbox
 from tests.compose.test_degrade import some_document
 from tokenbox import Layout, Section, breakpoints, whatif
 from tokenbox.compose import breakpoints as module
+from tokenbox.compose import sections as compose_sections
 from tokenbox.compose.cutting import SectionCuts
 from tokenbox.errors import InvalidBudget
 
@@ -53,9 +54,9 @@ def test_they_are_those_of_every_budget(policy: str, every: int, monkeypatch: py
             fields = ("forms", "max", "group", "with")
             plain = [{k: v for k, v in s.to_dict().items() if k not in fields} for s in sections]
             sections, groups = [Section.of(s) for s in plain], {}
-        options = {"separator": separator, "policy": policy, "groups": groups}
+        options: dict[str, Any] = {"separator": separator, "policy": policy, "groups": groups}
         expected = by_hand(sections, 90, **options)
-        found = breakpoints(sections, 0, 90, "utf8-bytes", **options)  # type: ignore[arg-type]
+        found = breakpoints(sections, 0, 90, "utf8-bytes", **options)
         assert [(p.budget, p.section, p.before, p.after) for p in found] == expected
 
 
@@ -64,8 +65,8 @@ def test_budgets_at_which_nothing_can_change_are_not_tried(monkeypatch: pytest.M
     for seed in range(25):
         sections, groups, separator = some_document(random.Random(seed))
         plain = [s for s in sections if s.max is None and s.group is None and s.with_ is None and not s.extra]
-        options = {"separator": separator, "policy": "degrade", "groups": {}}
-        found = breakpoints(plain, 0, 10**9, "utf8-bytes", **options)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"separator": separator, "policy": "degrade", "groups": {}}
+        found = breakpoints(plain, 0, 10**9, "utf8-bytes", **options)
         expected = by_hand(plain, 400, **options)
         assert [(p.budget, p.section, p.before, p.after) for p in found] == expected, groups
 
@@ -114,7 +115,7 @@ def test_the_token_box_model_is_not_run_at_each_budget(
     ]
     expected = by_hand(sections, 500, tokenizer)
     laid_out = []
-    lay_out_all = module.lay_out_all
+    lay_out_all = compose_sections.lay_out_all
 
     def counted(
         sections: Sequence[Section], options: LayoutOptions, counter: Counter, budgets: object

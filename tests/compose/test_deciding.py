@@ -16,8 +16,8 @@ from tokenbox.compose.sections import lay_out_all
 from tokenbox.errors import ContextCriticalOverflow
 from tokenbox.tokenizers import CountCache
 from tokenbox.tokenizers.bpe import baseline
+from tokenbox.tokenizers.guarded import CallableTokenizer
 from tokenbox.tokenizers.protocol import BaseTokenizer
-from tokenbox.tokenizers.registry import CallableTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -151,7 +151,7 @@ def test_every_decision_is_decided_again(shared_gateways: Gateways, upstream: St
         assert answer.status == (200 if expected == "admitted" else 400), answer.data
         contents, texts = it.contents(answer)
         assert contents.decisions[0]["decision"] == expected
-        limited = contents.manifest.predicate["arguments"]["limited"]  # type: ignore[index]
+        limited = contents.manifest.predicate["arguments"]["limited"]
         chats = "max_completion_tokens" if kind == "openai" else "max_tokens"
         named = {CHAT: chats, "/v1/responses": "max_output_tokens", "/v1/embeddings": None}
         first = named.get(path, "max_tokens") if expected == "admitted" else None
@@ -275,7 +275,7 @@ def test_no_file_is_opened_because_a_bundle_names_it(decided: tuple[Contents, Te
     named = replace(contents, manifest=replace(contents.manifest, record=record))
     with pytest.raises(ReplayImpossible, match=r"the tokenizer is unknown here: .* --tokenizer file:PATH"):
         replayed(named, texts, None)
-    own = contents.manifest.predicate["tokenizer"]["name"]  # type: ignore[index]
+    own = contents.manifest.predicate["tokenizer"]["name"]
     fields = {difference.field for difference in replayed(named, texts, own).differences}
     assert fields == {"tokenizer.name", "tokenizer.fingerprint"}
 
@@ -288,7 +288,7 @@ def test_a_tokenizer_that_the_operator_named(start_gateway: Gateways, upstream: 
     it.gateway.process.send_signal(signal.SIGHUP)
     until(lambda: '"event":"reloaded"' in it.gateway.log)
     contents, texts = it.contents(it.ask(CHAT, chat(30), "fit"))
-    assert contents.manifest.predicate["tokenizer"]["name"] == "utf8-bytes"  # type: ignore[index]
+    assert contents.manifest.predicate["tokenizer"]["name"] == "utf8-bytes"
     assert replayed(contents, texts, None).differences == ()
 
 

@@ -82,7 +82,10 @@ def test_an_alias_is_another_name_of_a_model(gateway: RunningGateway, upstream: 
 def test_fallbacks_are_aliases_too(gateway: RunningGateway, upstream: Stub, second: Stub) -> None:
     """A server does not know the names of the gateway, and its limits are those of the real model."""
     before = [len(stub.seen) for stub in (upstream, second)]
-    models = {"models": ["big", "huge"], "providerOptions": {"gateway": {"models": ["big", "huge"]}}}
+    models: dict[str, Any] = {
+        "models": ["big", "huge"],
+        "providerOptions": {"gateway": {"models": ["big", "huge"]}},
+    }
     answer = gateway.post(PATH, chat(model="big", **models))
     assert answer.status == 200, answer.data
     seen = [

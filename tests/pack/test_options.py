@@ -239,8 +239,8 @@ def test_the_record_has_the_worth_of_each_file(repository: Path) -> None:
     files = json.loads(json.dumps(pack.to_dict()["files"]))
     assert [file["worth"] for file in files] == [file.worth for file in pack.files]
     assert max(files, key=lambda file: file["worth"])["path"] == "big.py"
-    whole = tokenbox.pack(repository, tokenizer="utf8-bytes").to_dict()["files"]
-    assert [file["worth"] for file in whole] == [None] * len(files)  # nothing had to be weighed
+    whole = tokenbox.pack(repository, tokenizer="utf8-bytes")
+    assert [file.worth for file in whole.files] == [None] * len(files)  # nothing had to be weighed
 
 
 def test_a_change_of_a_file_below_a_tab_is_matched_and_noted_by_that_name(repository: Path) -> None:

@@ -68,7 +68,7 @@ def test_of_a_refusal() -> None:
     assert evidence.arguments == {"separator": "\n\n", "reclaim": False}
     assert evidence.outcome.status is EvidenceStatus.REFUSED
     assert evidence.outcome.figures["deficit"] == 15
-    assert evidence.outcome.figures["smallest_change"]["minimum_budget"] == 18  # type: ignore[index]
+    assert evidence.outcome.figures["smallest_change"]["minimum_budget"] == 18
     assert evidence.decisions == ({"id": "rules", "decision": "critical", "size": 18},)
     assert (evidence.emitted, evidence.digest) == (None, None)
     assert [i.tokens for i in evidence.inputs] == [None, None]
@@ -85,7 +85,7 @@ def test_of_blocks() -> None:
     options: dict[str, Any] = {"summarize": lambda index, _room: f"summary of {index}"}
     result = render_blocks(BLOCKS, "chars4", 150, **options)
     evidence = evidence_of(RENDER_BLOCKS, BLOCKS, "chars4", 150, **options)
-    assert list(evidence.arguments["summarize"]) == ["code"]  # type: ignore[call-overload]
+    assert list(evidence.arguments["summarize"]) == ["code"]
     assert [i.id for i in evidence.inputs] == ["code a.py #1", "image", "code a.py #2"]
     assert [i.fields["index"] for i in evidence.inputs] == [0, 1, 2]
     assert evidence.inputs[0].size == 360
