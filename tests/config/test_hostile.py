@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
+from tests.effort import LOAD_DEPENDENT, examples
 from tokenbox.cli import main
 from tokenbox.config import Config, ConfigError, forget, init, load, read_state, remember, write_setting
 from tokenbox.config.errors import ConfigCode
@@ -164,7 +164,9 @@ def outcome(load_it: Callable[[], Config]) -> Config | ConfigError:
         return error
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
+@settings(
+    suppress_health_check=[*LOAD_DEPENDENT, HealthCheck.function_scoped_fixture], max_examples=examples(150)
+)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
 def test_any_bytes_are_settings_or_a_clear_error(tmp_path: Path, data: bytes) -> None:
     found = outcome(lambda: loaded(tmp_path, data))
@@ -181,7 +183,7 @@ values = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[*LOAD_DEPENDENT, HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(
         ["policy.headroom", "policy.max_ctx", "model", "shell.allow", "tokenize.timeout", "x.y", ""]
@@ -519,7 +521,9 @@ def test_a_setting_is_written_where_it_belongs(
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
+@settings(
+    suppress_health_check=[*LOAD_DEPENDENT, HealthCheck.function_scoped_fixture], max_examples=examples(60)
+)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["model", "shell.prompt", "models.x.model", 'models."é ]".model']), texts)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
+from tests.effort import LOAD_DEPENDENT, examples
 from tests.gateway.running import Stub, ask
 from tests.waiting import SECONDS
 from tokenbox.gateway.openapi import OPERATIONS, document
@@ -26,8 +26,8 @@ BOUNDED = settings(
     max_examples=examples(25),
     deadline=None,
     suppress_health_check=[
+        *LOAD_DEPENDENT,
         HealthCheck.function_scoped_fixture,
-        HealthCheck.too_slow,
         HealthCheck.filter_too_much,
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
+from tests.effort import LOAD_DEPENDENT, examples
 from tokenbox.providers import (
     BlockingProvider,
     ConnectionRefused,
@@ -79,7 +79,9 @@ def test_the_seed_s_text(provider: BlockingProvider, llama: LlamaServer) -> None
     assert provider.token_count("") == 0
 
 
-@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(50), suppress_health_check=[*LOAD_DEPENDENT, HealthCheck.function_scoped_fixture]
+)
 @given(text=st.text(st.characters(codec="utf-8"), max_size=40))
 def test_a_text_is_counted_as_its_tokenizer_does(
     provider: BlockingProvider, llama: LlamaServer, text: str
