@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.engine.reduction import plan
+from tokenbox.engine.steps import ALL_STEPS
 
 if TYPE_CHECKING:
     from tokenbox.engine.steps import WindowLimits, WindowStep
@@ -24,3 +25,9 @@ def enforce(window: Window, limits: WindowLimits, measure: Measure | None = None
     made = plan(window, limits, NoShorterForms() if measure is None else measure)
     window.commit(made)
     return made.steps
+
+
+def evictable(window: Window) -> tuple[int, ...]:
+    """Return the items that may be evicted, oldest first."""
+    units = {unit.first: unit for part in window.eviction_candidates(ALL_STEPS, ()) for unit in part}
+    return tuple(number for unit in units.values() for number in unit.members)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tokenbox
+from tests.windows import evictable
 from tokenbox.content.exchanges import Grouping, exchanges
 from tokenbox.content.items import read_item, read_items
 from tokenbox.content.library_objects import tool_call
@@ -116,21 +117,21 @@ def placed(values: list[dict[str, Any]]) -> Window:
 
 def test_calls_that_are_items_of_their_own_stay_with_their_outputs() -> None:
     window = placed([user("q"), REASONING, call("a"), call("b"), output("a"), output("b"), user("and?")])
-    assert window.companions(1) == (1, 2, 3, 4, 5)
     assert window.exchanges == 2
+    assert window.drop(1) == (1, 2, 3, 4, 5)
 
 
 def test_two_rounds_of_calls_are_two_rounds() -> None:
     window = placed([user("q"), call("a"), output("a"), call("b"), output("b")])
-    assert window.companions(1) == (1, 2)
-    assert window.companions(3) == (3, 4)
+    assert window.drop(1) == (1, 2)
+    assert window.drop(3) == (3, 4)
 
 
 def test_what_a_user_says_beside_results_stays_while_it_is_the_last() -> None:
     values = [user("q"), ANTHROPIC_CALL, ANTHROPIC_RESULTS]
-    assert placed(values).evictable() == ()
+    assert evictable(placed(values)) == ()
     later = placed([*values, {"role": "assistant", "content": "18 and 20"}, user("thanks")])
-    assert sorted(later.evictable()) == [0, 1, 2, 3]
+    assert sorted(evictable(later)) == [0, 1, 2, 3]
 
 
 def test_a_result_without_its_call_is_unsendable() -> None:

@@ -18,7 +18,6 @@ from tokenbox.config import load, servers
 from tokenbox.policy.errors import UnknownWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.gateway.running import Stub
@@ -30,10 +29,9 @@ __all__ = ["upstream"]
 
 
 @pytest.fixture(autouse=True)
-def _nothing_was_said() -> Iterator[None]:
-    servers.forget_answers()
-    yield
-    servers.forget_answers()
+def _nothing_was_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(servers, "_own", {})
+    monkeypatch.setenv(servers.CACHE_VARIABLE, str(tmp_path / "cache"))
 
 
 def settings(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.windows import enforce
+from tests.windows import enforce, evictable
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.items import read_items
 from tokenbox.engine.steps import WindowLimits as Bounds
@@ -61,7 +61,7 @@ def test_rounds_leave_whole_and_questions_stay(path: str) -> None:
         *made("c"),
     ]
     window = window_of(items)
-    assert window.evictable() == (1, 2, 5, 6, 0, 3)  # rounds, then exchanges; the last round is not read yet
+    assert evictable(window) == (1, 2, 5, 6, 0, 3)  # rounds, then exchanges; the last round is not read yet
     assert [step.messages for step in enforce(window, Bounds(1, None, 0))] == [(0, 1, 2, 3)]
 
 
@@ -69,7 +69,7 @@ def test_rounds_leave_whole_and_questions_stay(path: str) -> None:
 def test_a_call_that_waits_for_its_result_stays(path: str) -> None:
     waiting = ROUNDS[path]("b")[:1]
     items = [{"role": "user", "content": "do it"}, *ROUNDS[path]("a"), *waiting]
-    assert window_of(items).evictable() == (1, 2)
+    assert evictable(window_of(items)) == (1, 2)
 
 
 def test_what_is_said_beside_the_result_of_a_tool_stays_with_its_round() -> None:
@@ -80,7 +80,7 @@ def test_what_is_said_beside_the_result_of_a_tool_stays_with_its_round() -> None
         *anthropic_round("b", said),
         *anthropic_round("c"),
     ]
-    assert window_of(items).evictable() == (1, 2)
+    assert evictable(window_of(items)) == (1, 2)
     # So does what is said beside the result of a call that is not there; the upstream says what is wrong.
     items = [{"role": "user", "content": "do it"}, anthropic_round("a", said)[1]]
     window = window_of(items)

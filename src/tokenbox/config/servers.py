@@ -60,13 +60,6 @@ def kept_answer(endpoint: str, model: str) -> ModelLimits:
     return ModelLimits(**figures)
 
 
-def forget_answers() -> None:
-    global _read  # noqa: PLW0603  # the file as last read
-    _read = None
-    _own.clear()
-    (_folder() / FILE).unlink(missing_ok=True)
-
-
 def _folder() -> Path:
     given = os.environ.get(CACHE_VARIABLE)
     if given:

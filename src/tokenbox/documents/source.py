@@ -100,6 +100,6 @@ def path_text(path: KeyPath) -> str:
     return text
 
 
-def shorten(text: str, limit: int = 60) -> str:
-    """Return ``text`` in quotes on one line, truncated for an error message."""
-    return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
+def shorten(text: str) -> str:
+    """Return ``text`` in quotes on one line, truncated to 60 characters for an error message."""
+    return repr(text) if len(text) <= 60 else f"{text[:60]!r}..."

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from tokenbox.engine.low_water import Epoch
-from tokenbox.engine.steps import ALL_STEPS, Reduce, WindowAction, WindowStep
+from tokenbox.engine.steps import Reduce, WindowAction, WindowStep
 
 
 class ItemKind(Enum):
@@ -259,10 +259,6 @@ class Window:
         """Return the size of the item before it was shortened."""
         return self.full.get(number, self.sizes[number])
 
-    def companions(self, number: int) -> tuple[int, ...]:
-        """Return the items that stay or leave together with this one, itself included."""
-        return tuple(self.units[number].members)
-
     def pin(self, number: int) -> None:
         """Protect the item and its companions from eviction. Pins are counted: each needs one unpin."""
         unit = self.units[number]
@@ -294,11 +290,6 @@ class Window:
         unit = self.units[number]
         self._remove([unit])
         return tuple(sorted(unit.members))
-
-    def evictable(self) -> tuple[int, ...]:
-        """Return the items that may be evicted, oldest first."""
-        units = {u.first: u for part in self.eviction_candidates(ALL_STEPS, ()) for u in part}
-        return tuple(number for unit in units.values() for number in unit.members)
 
     # Changes by a plan ------------------------------------------------------------------------------------
 
