@@ -2,7 +2,7 @@
 
 ``everyday`` is the default, ``quick`` is used without the slow tests (``make quick``): both draw from the
 same seed on every run and machine. Hypothesis also draws constants of the modules that are loaded, which
-depend on the tests that ran before in the same worker. ``deep``, for nightly runs, draws anew.
+depend on the tests that ran before in the same worker. ``deep``, for nightly runs, uses a new seed each time.
 ``TOKENBOX_HYPOTHESIS`` selects a profile.
 """
 
