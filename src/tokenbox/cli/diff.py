@@ -11,6 +11,7 @@ from tokenbox.cli.options import ALLOW_OUTSIDE, AS_JSON, EXIT_CODE, OWN_TOKENIZE
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.streams import read_syntax, write_record, write_text
 from tokenbox.compose.diff import LayoutValues
+from tokenbox.compose.diff import diff as compare
 from tokenbox.compose.layout import Layout
 from tokenbox.errors import LayoutError
 from tokenbox.render.lines import printable
@@ -36,8 +37,6 @@ def diff(
     """
     pairs = _pairs(documents, budgets)
     with terminal.progress("laying out"):
-        from tokenbox.compose.diff import diff as compare
-
         sides = [_side(name, budget, tokenizer, allow_outside=allow_outside) for name, budget in pairs]
         changes = compare(*sides)
     if as_json:
