@@ -93,6 +93,24 @@ def test_the_default_output_reserve_is_one_rule(model: str, mode: OutputMode, ex
     assert found.sources["output_reserve"]
     stated = Stated(output_reserve=said(7, "me"))
     assert resolve_figures(model, settings=stated, mode=mode).output_reserve == 7
+    call = Stated(output_reserve=said(9, "the call"))
+    assert resolve_figures(model, call=call, settings=stated, mode=mode).output_reserve == 9
+
+
+@pytest.mark.parametrize(
+    ("longest", "reserve", "source"),
+    [
+        (236, 236, "the model's longest answer, b"),
+        (237, 237, "the model's longest answer, b"),  # a quarter of the 950 that the headroom leaves of 1,000
+        (238, 237, "default: 1 in 4 of the usable window"),
+    ],
+)
+def test_the_default_reserve_is_at_most_a_share_of_what_the_headroom_leaves(
+    longest: int, reserve: int, source: str
+) -> None:
+    settings = Stated(max_output=said(longest, "b"), headroom=(Fraction(1, 20), "c"))
+    found = resolve_figures("unheard-of", call=CALL, settings=settings)
+    assert (found.output_reserve, found.sources["output_reserve"]) == (reserve, source)
 
 
 def test_a_window_below_the_most_input_is_a_disagreement() -> None:

@@ -31,6 +31,23 @@ def test_a_bound_below_the_margin_decides() -> None:
     assert needed(close) == (105, Basis.AT_MOST)
 
 
+def test_a_bound_of_just_the_margined_total_is_that_which_decides() -> None:
+    close = Count(101, exact=False, at_most=117, by=By.TEXT)
+    assert needed(close) == (117, Basis.AT_MOST)
+
+
+@pytest.mark.parametrize(
+    ("by", "tokens"),
+    [
+        *((by, 107) for by in (By.TEMPLATE, By.SERVER, By.PUBLISHED)),  # 5 %: 5.05 tokens
+        *((by, 117) for by in (By.TEXT, By.CHARS4)),  # 15 %: 15.15 tokens
+        *((by, 101) for by in (By.MARKERS, By.MARGIN)),  # their total has a margin
+    ],
+)
+def test_each_way_of_counting_has_the_margin_of_the_documents(by: By, tokens: int) -> None:
+    assert needed(Count(101, exact=False, at_most=400, by=by)) == (tokens, Basis.MARGIN)
+
+
 def test_an_exact_count_has_no_margin() -> None:
     exact = Count(101, exact=True, at_most=101, by=By.TEMPLATE)
     for uncertain in Uncertain:
