@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tokenbox.content.exchanges import Grouping
+from tokenbox.content.items import read_items
 from tokenbox.engine.reduction import plan
 from tokenbox.engine.steps import ALL_STEPS
+from tokenbox.engine.window import Window
 
 if TYPE_CHECKING:
     from tokenbox.engine.steps import WindowLimits, WindowStep
-    from tokenbox.engine.window import Measure, Window
+    from tokenbox.engine.window import Measure
 
 
 class NoShorterForms:
@@ -25,6 +28,14 @@ def enforce(window: Window, limits: WindowLimits, measure: Measure | None = None
     made = plan(window, limits, NoShorterForms() if measure is None else measure)
     window.commit(made)
     return made.steps
+
+
+def window_of(values: list[Any]) -> Window:
+    """Return a window with these messages or items, of one token each."""
+    grouping, window = Grouping(), Window()
+    for item in read_items(values, strict=False):
+        grouping.take_into(window, item, 1)
+    return window
 
 
 def evictable(window: Window) -> tuple[int, ...]:

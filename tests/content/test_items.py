@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tokenbox
-from tests.windows import evictable
+from tests.windows import evictable, window_of
 from tokenbox.content.exchanges import Grouping, exchanges
 from tokenbox.content.items import read_item, read_items
 from tokenbox.content.library_objects import tool_call
 from tokenbox.content.message import InvalidMessage, Role, thaw
 from tokenbox.content.request import Api, read_request, read_tools
 from tokenbox.content.results import with_texts
-from tokenbox.engine.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,34 +107,27 @@ def test_what_the_model_thought_is_counted(key: str) -> None:
     assert "a long thought" in message.counted_text
 
 
-def placed(values: list[dict[str, Any]]) -> Window:
-    grouping, window = Grouping(), Window()
-    for item in read_items(values):
-        grouping.take_into(window, item, 1)
-    return window
-
-
 def test_calls_that_are_items_of_their_own_stay_with_their_outputs() -> None:
-    window = placed([user("q"), REASONING, call("a"), call("b"), output("a"), output("b"), user("and?")])
+    window = window_of([user("q"), REASONING, call("a"), call("b"), output("a"), output("b"), user("and?")])
     assert window.exchanges == 2
     assert window.drop(1) == (1, 2, 3, 4, 5)
 
 
 def test_two_rounds_of_calls_are_two_rounds() -> None:
-    window = placed([user("q"), call("a"), output("a"), call("b"), output("b")])
+    window = window_of([user("q"), call("a"), output("a"), call("b"), output("b")])
     assert window.drop(1) == (1, 2)
     assert window.drop(3) == (3, 4)
 
 
 def test_what_a_user_says_beside_results_stays_while_it_is_the_last() -> None:
     values = [user("q"), ANTHROPIC_CALL, ANTHROPIC_RESULTS]
-    assert evictable(placed(values)) == ()
-    later = placed([*values, {"role": "assistant", "content": "18 and 20"}, user("thanks")])
+    assert evictable(window_of(values)) == ()
+    later = window_of([*values, {"role": "assistant", "content": "18 and 20"}, user("thanks")])
     assert sorted(evictable(later)) == [0, 1, 2, 3]
 
 
 def test_a_result_without_its_call_is_unsendable() -> None:
-    window = placed([user("q"), output("nothing")])
+    window = window_of([user("q"), output("nothing")])
     assert 1 in window
     grouping = Grouping()
     assert grouping.place(read_item(output("x")), 0).kind.value == "stray"

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tokenbox.content.lenses import parse_pipeline
-from tokenbox.tokenizers.utf8 import Utf8Bytes
-
-
-def shown(spelling: str, text: str) -> str:
-    return parse_pipeline(spelling).apply(text, Utf8Bytes())
-
+from tests.content.lensed import seen
 
 SERVED = "10:00:00 GET /a 200 1 ms\n" * 5
 LOCKED = (
@@ -132,55 +126,55 @@ CASES: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_facts_stay(case: str) -> None:
     spelling, text, fact = CASES[case]
-    assert fact in shown(spelling, text)
-    assert len(shown(spelling, text)) <= len(text)
+    assert fact in seen(spelling, text)
+    assert len(seen(spelling, text)) <= len(text)
 
 
 def test_a_failure_is_not_merged_with_what_went_well() -> None:
     text = SERVED + "10:00:01 GET /a 503 1 ms\n" + SERVED
-    assert "503" in shown("logs(0)", text)
-    assert "503" not in shown("logs(0)", text.replace("GET", "got"))  # a number like any other
+    assert "503" in seen("logs(0)", text)
+    assert "503" not in seen("logs(0)", text.replace("GET", "got"))  # a number like any other
 
 
 def test_merged_lines_of_code_stay_code() -> None:
     text = "[tool]\n" * 3 + "".join(f"a line of words {n % 10}\n" for n in range(20))
-    less = shown("dedup_lines", text)
+    less = seen("dedup_lines", text)
     assert less == text.replace("[tool]\n" * 3, "[tool] [x3]\n")
-    assert shown("dedup_lines", less) == less
+    assert seen("dedup_lines", less) == less
 
 
 def test_a_page_keeps_its_powers_and_a_readme_its_lines() -> None:
     pytest.importorskip("markdownify", reason="the extra html is not installed")
-    assert shown("html_to_text", "<p>10<sup>6</sup> parcels</p>") == "10^6^ parcels\n"
+    assert seen("html_to_text", "<p>10<sup>6</sup> parcels</p>") == "10^6^ parcels\n"
     readme = '<p align="center"><img src="a.png"></p>\n\n# Shop\n\nOne\nline.\n\n```sh\nmake\n```\n'
-    assert shown("html_to_text", readme) == readme
-    assert shown("html_to_text", "<!--<p>never closed\n") == "<!--<p>never closed\n"
-    assert shown("html_to_text", "<p>" + "_" * 30 + "</p>") == "<p>" + "_" * 30 + "</p>"
+    assert seen("html_to_text", readme) == readme
+    assert seen("html_to_text", "<!--<p>never closed\n") == "<!--<p>never closed\n"
+    assert seen("html_to_text", "<p>" + "_" * 30 + "</p>") == "<p>" + "_" * 30 + "</p>"
 
 
 def test_tags_of_a_build_log_are_no_structure() -> None:
-    assert shown("dedup_lines", "[INFO] a\n" * 3 + "[INFO] b\n") == "[INFO] a [x3]\n[INFO] b\n"
+    assert seen("dedup_lines", "[INFO] a\n" * 3 + "[INFO] b\n") == "[INFO] a [x3]\n[INFO] b\n"
 
 
 def test_the_first_of_equal_lines_says_whether_they_are_merged() -> None:
     """The last line is shorter, without its end: it alone was merged, and its count said three."""
     text = "\r``\r\r``\r\r``"
-    assert shown("dedup_lines", text) == text
+    assert seen("dedup_lines", text) == text
 
 
 def test_library_frames_are_counted_in_the_first_of_repeated_frames_too() -> None:
     library = '  File "/usr/lib/python3.11/a.py", line 3, in f\n    x()\n'
-    less = shown("traceback", f"{library}\tat a.b.C(D.java:3)\n" * 2)
+    less = seen("traceback", f"{library}\tat a.b.C(D.java:3)\n" * 2)
     assert less == (
         "  [... 1 library frame left out ...]\n\tat a.b.C(D.java:3)\n  [... 2 repeated frames left out ...]\n"
     )
-    assert shown("traceback", less) == less
+    assert seen("traceback", less) == less
 
 
 def test_a_table_that_is_not_shorter_is_not_made() -> None:
-    assert shown("json_table", '[{"a":1}]') == '[{"a":1}]'
+    assert seen("json_table", '[{"a":1}]') == '[{"a":1}]'
 
 
 def test_a_deep_object_needs_no_stack() -> None:
     text = '{"a":' * 50_000 + '[{"x":1}]' + "}" * 50_000
-    assert shown("json_table", text) == text
+    assert seen("json_table", text) == text

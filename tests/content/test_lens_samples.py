@@ -10,19 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tokenbox.content.lenses import parse_pipeline
-from tokenbox.tokenizers.utf8 import Utf8Bytes
+from tests.content.lensed import seen
 
 SAMPLES = Path(__file__).parent / "samples"
-BYTES = Utf8Bytes()
 
 
 def sample(name: str) -> str:
     return (SAMPLES / name).read_text(encoding="utf-8")
-
-
-def seen(spelling: str, text: str) -> str:
-    return parse_pipeline(spelling).apply(text, BYTES)
 
 
 def test_a_log_is_a_tenth_and_keeps_its_errors() -> None:

@@ -10,13 +10,12 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.content.lensed import BYTES, seen
 from tests.effort import examples
 from tokenbox.content.lenses import describe, lens_names, parse_pipeline
 from tokenbox.content.lenses.registry import find_kind
 from tokenbox.tokenizers.estimates import Chars4
-from tokenbox.tokenizers.utf8 import Utf8Bytes
 
-BYTES = Utf8Bytes()
 MANY = "word\n" * 10
 
 # One spelling of each lens that needs nothing installed, and its argument variants.
@@ -162,10 +161,6 @@ def test_a_lens_is_total_deterministic_and_idempotent(spelling: str, text: str) 
 def test_every_lens_has_its_property_tested() -> None:
     builtin = {d.name for d in describe() if d.builtin}
     assert {s.split("(")[0] for s in SPELLINGS + EXTRA} == builtin
-
-
-def seen(spelling: str, text: str) -> str:
-    return parse_pipeline(spelling).apply(text, BYTES)
 
 
 def clusters(text: str) -> list[str]:

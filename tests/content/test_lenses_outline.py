@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.content.lensed import BYTES, seen
 from tests.content.odd_source import BETWEEN, ODD
 from tokenbox.content.lenses import outline, parse_pipeline
 from tokenbox.content.lenses.definitions import definitions
@@ -23,7 +24,6 @@ from tokenbox.content.lenses.outline import signatures
 from tokenbox.content.lenses.syntax import grammar, syntax_tree
 from tokenbox.errors import LensSyntaxError, MissingExtra
 from tokenbox.folder.pieces import shape
-from tokenbox.tokenizers.utf8 import Utf8Bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tokenbox.content.lenses.definition import Definition
 
 pytest.importorskip("tree_sitter", reason="the extra outline is not installed")
-BYTES = Utf8Bytes()
 BODY = "\n".join(f"    call({i});" for i in range(20))
 
 SOURCES = {
@@ -101,10 +100,6 @@ SOURCES = {
         ["class A < B", "  # Does.", "  def f(a)"],
     ),
 }
-
-
-def seen(spelling: str, text: str) -> str:
-    return parse_pipeline(spelling).apply(text, BYTES)
 
 
 @pytest.mark.parametrize("language", SOURCES)

@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 HI = [{"role": "user", "content": "hi there"}]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> models.Model:
-    return models.write(tmp_path_factory.mktemp("model"), models.TOOLS)
-
-
 def test_the_template_is_known_by_its_digest(model: models.Model) -> None:
     chat = ChatFormat.open(model.gguf)
     assert chat.exact

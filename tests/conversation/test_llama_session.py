@@ -109,11 +109,6 @@ OWN = {
 }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> models.Model:
-    return models.write(tmp_path_factory.mktemp("model"), models.TOOLS)
-
-
 def exchange(chance: random.Random, number: int) -> list[dict[str, Any]]:
     words = "word " * chance.randrange(12)
     said: list[dict[str, Any]] = [{"role": "user", "content": f"question {number}\n{words}<|im_end|>"}]

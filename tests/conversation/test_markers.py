@@ -28,11 +28,6 @@ LLAMA = (
 )
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> models.Model:
-    return models.write(tmp_path_factory.mktemp("model"), models.TOOLS)
-
-
 @pytest.mark.slow
 def test_a_budget_held_on_it_holds_on_the_formats(model: models.Model) -> None:
     own = MarkersFormat(get(f"file:{model.gguf}"))

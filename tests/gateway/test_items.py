@@ -6,18 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.windows import enforce, evictable
-from tokenbox.content.exchanges import Grouping
-from tokenbox.content.items import read_items
+from tests.windows import enforce, evictable, window_of
 from tokenbox.engine.steps import WindowLimits as Bounds
-from tokenbox.engine.window import Window
-
-
-def window_of(items: list[Any]) -> Window:
-    grouping, window = Grouping(), Window()
-    for item in read_items(items, strict=False):
-        grouping.take_into(window, item, 1)
-    return window
 
 
 def chat_round(name: str) -> list[Any]:

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
+from tests.tokenizers.counters import Quarters
 from tokenbox.errors import InvalidText, TokenizerError
 from tokenbox.tokenizers import index
 from tokenbox.tokenizers.bpe import baseline
 from tokenbox.tokenizers.index import TextIndex
 from tokenbox.tokenizers.patterns import UNIVERSAL
-from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer
+from tokenbox.tokenizers.protocol import BaseTokenizer
 from tokenbox.tokenizers.truncation import truncate
 
 O200K = baseline("o200k_base", "tiktoken")
@@ -25,14 +26,6 @@ PARTS = (
 )  # fmt: skip
 texts = st.lists(st.sampled_from(PARTS), max_size=60).map("".join)
 edits = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30), texts | st.just("")), max_size=8)
-
-
-class Quarters(AdditiveTokenizer):
-    def weigh(self, text: str) -> int:
-        return len(text.encode())
-
-    def count_of(self, weight: int) -> int:
-        return max(1, weight // 4) if weight else 0
 
 
 class Blanks(BaseTokenizer):

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
+from tests.tokenizers.counters import Quarters
 from tokenbox.errors import TokenizerError
 from tokenbox.tokenizers import measures
 from tokenbox.tokenizers.bpe import baseline
-from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer
+from tokenbox.tokenizers.protocol import BaseTokenizer
 from tokenbox.tokenizers.truncation import KEEP, truncate
 
 pytestmark = pytest.mark.slow
@@ -26,14 +27,6 @@ PARTS = (
     "BC", "_", "\u0600", "\u0d4e", "\u00a0", "aaaaaaaa", "한국", "\ufffd",
 )  # fmt: skip
 texts = st.lists(st.sampled_from(PARTS), max_size=50).map("".join) | st.text(max_size=30)
-
-
-class Quarters(AdditiveTokenizer):
-    def weigh(self, text: str) -> int:
-        return len(text.encode())
-
-    def count_of(self, weight: int) -> int:
-        return max(1, weight // 4) if weight else 0
 
 
 class Unknown(BaseTokenizer):
