@@ -31,7 +31,7 @@ class Priced:
         self.taken.append(upgrade.item)
 
 
-ITEMS = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 50), st.integers(1, 30)), max_size=12)
+ITEMS = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 50), st.integers(0, 30)), max_size=12)
 
 
 def chosen(items: Sequence[tuple[int, int, int]], room: int) -> Choice:
@@ -77,5 +77,13 @@ def test_the_bound_holds_by_an_exact_solver(items: list[tuple[int, int, int]], r
     choice = chosen(items, room)
     bound = relaxed([(price, worth) for _, worth, price in items], room)
     assert choice.worth <= best <= bound
-    assert choice.worth <= choice.bound
+    assert best <= choice.bound
+    assert (best - choice.worth) * 1000 <= choice.gap_permille * best
     assert 0 <= choice.gap_permille <= 1000
+
+
+def test_the_distance_from_the_best_is_rounded_up() -> None:
+    """0 says that nothing is better."""
+    assert Choice((), 0, worth=2_999, bound=3_000).gap_permille == 1
+    assert Choice((), 0, worth=2_250, bound=3_000).gap_permille == 250
+    assert Choice((), 0, worth=3_000, bound=3_000).gap_permille == 0

@@ -112,6 +112,9 @@ def test_header_checks_magic_before_major_before_reserved() -> None:
     version = cause(b"BCP\0\x02\x03\0\x09")
     assert isinstance(version, UnsupportedVersion)
     assert (version.major, version.minor) == (2, 3)
+    older = cause(b"BCP\0\0\x03\0\x09")
+    assert isinstance(older, UnsupportedVersion)
+    assert (older.major, older.minor) == (0, 3)
     reserved = cause(b"BCP\0\x01\0\0\x09")
     assert isinstance(reserved, ReservedNonZero)
     assert (reserved.offset, reserved.value) == (7, 9)
@@ -347,7 +350,7 @@ def test_an_empty_summary_is_a_summary() -> None:
     assert only_block(frame(1, CODE)).summary is None
 
 
-@pytest.mark.parametrize("body", [b"", b"\x80", b"\x05hi"])
+@pytest.mark.parametrize("body", [b"", b"\x80", b"\x03hi", b"\x05hi"])
 def test_a_summary_past_the_body_is_unexpected_eof(body: bytes) -> None:
     assert isinstance(failure(pack(frame(1, body, 1))), UnexpectedEof)
 

@@ -172,7 +172,7 @@ class SelectedChunk:
 class Selection:
     """A selection. ``total`` is the count of the whole ``text``; it is never over ``budget``.
 
-    ``gap_permille``: an upper bound, in thousandths, of how much more worth an optimal selection could have.
+    ``gap_permille``: an upper bound of the distance from an optimal selection's worth, in thousandths of it.
     """
 
     text: str

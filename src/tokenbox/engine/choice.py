@@ -54,8 +54,8 @@ class Choice:
 
     @property
     def gap_permille(self) -> int:
-        """The upper bound of the distance from the optimal worth, in thousandths of that worth."""
-        return 0 if self.bound <= self.worth else (self.bound - self.worth) * 1000 // self.bound
+        """The upper bound of the distance from the optimal worth, in thousandths of it, rounded up."""
+        return 0 if self.bound <= self.worth else -((self.worth - self.bound) * 1000 // self.bound)
 
 
 def choose(upgrades: Iterable[Upgrade], room: int, whole: ChoiceWhole) -> Choice:
