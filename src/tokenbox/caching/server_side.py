@@ -174,16 +174,17 @@ def _kind(edit: Mapping[str, Any]) -> str:
 
 
 def _unread(prompt: Sequence[PromptSpan]) -> tuple[int, ...]:
-    last = max((span.message for span in prompt if _is_summary(span)), default=None)  # type: ignore[type-var]
+    summaries = (
+        span.message
+        for span in prompt
+        if span.kind == "compaction" and span.message is not None and span.value.get("content")
+    )
+    last = max(summaries, default=None)
     if last is None:
         return ()
     return tuple(
         sorted({span.message for span in prompt if span.message is not None and span.message < last})
     )
-
-
-def _is_summary(span: PromptSpan) -> bool:
-    return span.kind == "compaction" and span.message is not None and bool(span.value.get("content"))
 
 
 def _tool_uses(shown: Sequence[tuple[PromptSpan, int]]) -> int:
@@ -210,6 +211,6 @@ def _cleared_thoughts(shown: Sequence[tuple[PromptSpan, int]], keep: int | None)
     if keep is None:
         return 0
     thoughts = [(span, size) for span, size in shown if span.kind in {"thinking", "redacted_thinking"}]
-    turns = sorted({span.message for span, _ in thoughts})  # type: ignore[type-var]
+    turns = sorted({span.message for span, _ in thoughts if span.message is not None})
     cleared = set(turns[: max(0, len(turns) - keep)])
     return sum(size for span, size in thoughts if span.message in cleared)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tokenbox.errors import TokenboxError
 from tokenbox.files import listing_of, replace
@@ -187,12 +187,12 @@ def abandon_output() -> None:
 
 def json_bytes(value: object, *, one_line: bool = False) -> bytes:
     """Return ``value`` as UTF-8 JSON that ends with a newline."""
-    layout: dict[str, object] = {"separators": (",", ":")} if one_line else {"indent": 2}
-    text = json.dumps(value, ensure_ascii=False, default=str, **layout) + "\n"  # type: ignore[arg-type]
+    layout: dict[str, Any] = {"separators": (",", ":")} if one_line else {"indent": 2}
+    text = json.dumps(value, ensure_ascii=False, default=str, **layout) + "\n"
     try:
         return text.encode()
     except UnicodeEncodeError:  # a file name that is not UTF-8
-        return (json.dumps(value, default=str, **layout) + "\n").encode()  # type: ignore[arg-type]
+        return (json.dumps(value, default=str, **layout) + "\n").encode()
 
 
 def record_bytes(name: str, value: Mapping[str, object], *, one_line: bool = False) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tokenbox.content.message import Message, Role
@@ -137,7 +138,7 @@ class SessionRecord:
         session = self._session
         if session is not None:
             for position in self._positions(numbers):
-                self._write(lambda at=position: session.pin(at, pinned=pinned))  # type: ignore[misc]
+                self._write(partial(session.pin, position, pinned=pinned))
 
     def settings_changed(self) -> None:
         session = self._session
@@ -160,7 +161,12 @@ class SessionRecord:
         """Return the totals of this session, including calls that another shell made in it."""
         if self._session is not None and self.kept:
             span = CallSpan(session=self._session.info.id)
-            self._write(lambda: [self.ledger.record(call) for call in self.store.calls.each(span)])  # type: ignore[func-returns-value]
+
+            def read() -> None:
+                for call in self.store.calls.each(span):
+                    self.ledger.record(call)
+
+            self._write(read)
         return self.ledger.total
 
     def spent_today(self) -> Totals:

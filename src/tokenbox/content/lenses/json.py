@@ -202,8 +202,9 @@ def _rows_of(value: object) -> tuple[str, _Object | None, list[_Object] | None]:
 
 
 def _is_rows(value: object) -> bool:
-    is_list = isinstance(value, list) and not isinstance(value, _Object) and value
-    return bool(is_list) and all(isinstance(row, _Object) for row in value)  # type: ignore[attr-defined]
+    if not isinstance(value, list) or isinstance(value, _Object):
+        return False
+    return bool(value) and all(isinstance(row, _Object) for row in value)
 
 
 def _flat(row: _Object, before: str = "") -> list[tuple[str, object]]:

@@ -57,27 +57,29 @@ def _split(*, from_right: bool) -> Handler:
         between = written(run, args[1]) if len(args) > 1 else " "
         if not between:
             raise TemplateError("empty separator.")
-        run.steps(args[0].count(between))
+        text: str = args[0]
+        run.steps(text.count(between))
         most = as_int(args[2]) if len(args) > 2 else -1
-        return args[0].rsplit(between, most) if from_right else args[0].split(between, most)  # type: ignore[no-any-return]
+        return text.rsplit(between, most) if from_right else text.split(between, most)
 
     return split
 
 
 def _replace(run: Run, _: dict[str, Any], args: list[Any]) -> str:
     typed(args[:3], str, str, str)
+    text: str
     text, old, new = args[:3]
     if len(args) > 3 and as_int(args[3]) > 0:
         raise TemplateError("NotImplemented: replace with a count.")
     if old == new:
-        return text  # type: ignore[no-any-return]
+        return text
     if not old:
         data, made = encoded(text), encoded(new)
         run.steps(len(data))
         run.grow(len(made) * (len(data) + 1))
         return decoded(made + b"".join(bytes([byte]) + made for byte in data))
     run.grow(len(text) + text.count(old) * max(0, len(new) - len(old)))
-    return text.replace(old, new)  # type: ignore[no-any-return]
+    return text.replace(old, new)
 
 
 def _format(run: Run, _: dict[str, Any], args: list[Any]) -> str:
