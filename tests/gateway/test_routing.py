@@ -9,8 +9,10 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -95,6 +97,49 @@ def test_fallbacks_are_aliases_too(gateway: RunningGateway, upstream: Stub, seco
         ("large", ["large", "huge"], {"gateway": {"models": ["large", "huge"]}})
     ]
     assert gateway.post(PATH, chat(120, model="big", models=["fast"])).status == 400  # small has 100
+
+
+class Counter(BaseHTTPRequestHandler):
+    """A server that counts as llama.cpp does, and keeps the bodies that it is asked for."""
+
+    seen: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        self.seen.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        data = b'{"input_tokens": 7, "tokens": [1]}'
+        self.send_response(200)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_what_is_counted_has_the_names_that_are_sent(start_gateway: Gateways) -> None:
+    """The server does not know the names of the gateway, and a key may ask only for its own models."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Counter)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    database = str(start_gateway.folder / "own.db")
+    models = [part for name in ("fast", "big", "huge") for part in ("--model", name)]
+    key = start_gateway.command("gateway", "keys", "create", "alice", *models, "--database", database)
+    config = CONFIG.format(url=f"http://127.0.0.1:{server.server_port}", replicas="[]")
+    options = ["--keys", "--database", database]
+    gateway = start_gateway(config=config.replace('"vllm"', '"llama.cpp"'), options=options)
+    inner = {"gateway": {"models": ["big", "huge"]}}
+    body = chat(model="fast", models=["big"], providerOptions=inner)
+    for path in (f"{PATH}/input_tokens", "/v1/tokenize"):
+        Counter.seen.clear()
+        assert gateway.post(path, {**body, "return_tokens": False}, x_api_key=key).status == 200
+        [seen] = Counter.seen
+        assert (seen["model"], seen["models"]) == ("small", ["large"])
+        assert seen["providerOptions"] == {"gateway": {"models": ["large", "huge"]}}
+        refused = gateway.post(path, {**body, "models": ["large"]}, x_api_key=key)
+        assert (refused.status, refused.json["error"]["code"]) == (403, "model_not_allowed")
+    Counter.seen.clear()
+    assert gateway.post("/tokenize", {"model": "fast", "content": "x"}, x_api_key=key).status == 200
+    assert Counter.seen == [{"model": "small", "content": "x"}]
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.mark.parametrize(("words", "model"), [(10, None), (120, "large"), (600, "huge"), (4_000, False)])

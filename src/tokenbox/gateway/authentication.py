@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tokenbox.gateway.asgi import Incoming
+    from tokenbox.gateway.settings import GatewaySettings
     from tokenbox.ledger.quota import Quota
     from tokenbox.store.keys import GatewayKey, Keys
     from tokenbox.store.threads import StoreThreads
@@ -76,6 +77,11 @@ class Grant:
             raise Refusal(
                 403, "model_not_allowed", f"This key may not use the model {model[:100]!r}.", "model"
             )
+
+    def served_as(self, name: str, settings: GatewaySettings) -> str:
+        """Return the model that requests for ``name`` go to. Raises :class:`Refusal` (403)."""
+        self.check(name)
+        return settings.served_as(name)
 
 
 class LocalAuthenticator:

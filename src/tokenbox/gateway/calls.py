@@ -237,7 +237,13 @@ async def parse_body(data: bytes, read: Callable[[], T]) -> T:
 
 def read_call(protocol: Protocol, data: bytes, limits: RequestLimits, client_auth: Headers = ()) -> ApiCall:
     """Parse a body. Raises :class:`Refusal` (400) naming what is wrong with it."""
-    body = read_object(data, limits)
+    return call_of(protocol, read_object(data, limits), data, limits, client_auth)
+
+
+def call_of(
+    protocol: Protocol, body: dict[str, Any], data: bytes, limits: RequestLimits, client_auth: Headers
+) -> ApiCall:
+    """Return a parsed body, ``data`` in bytes, as a call. Raises :class:`Refusal` (400)."""
     check_keys(body)
     _check_case(body)
     model = body.get("model")

@@ -10,7 +10,7 @@ from tokenbox.compose.messages import are_messages, messages_of, request_of
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
-from tokenbox.gateway.calls import is_name, parse_body, read_call
+from tokenbox.gateway.calls import call_of, is_name, parse_body
 from tokenbox.gateway.library import (
     KnownCount,
     chunks_of,
@@ -163,9 +163,8 @@ class Routes:
 
     def _count_route(self, protocol: Protocol) -> Handler:
         async def count(incoming: Incoming, _: str) -> Reply:
-            grant, body, model, upstream = await self._read_request(incoming)
-            call = await self._call(protocol, {**body, "model": model}, grant.client_auth)
-            use = await self.services.models.use(upstream, model, grant.client_auth)
+            grant, body = await self._read_request(incoming)
+            call, upstream, use = await self._call(protocol, body, grant)
             counted = await self.services.counting.count(call, upstream, use)
             value: dict[str, object] = {"input_tokens": counted.tokens}
             if protocol is not MESSAGES:
@@ -199,10 +198,12 @@ class Routes:
         self, incoming: Incoming, path: str, read: Callable[[dict[str, Any]], Callable[[Tokenizer], object]]
     ) -> Reply:
         """Answer as the upstream at one of llama.cpp's paths, else by what ``read`` makes of the body."""
-        grant, body, model, upstream = await self._read_request(incoming)
+        grant, body = await self._read_request(incoming)
+        model = grant.served_as(body["model"], self.services.settings)
+        upstream = await self.services.models.upstream_of(model, grant.client_auth)
         work = read(body)
         if upstream.kind is not None and upstream.kind.tokenizes:
-            status, answer = await upstream.post_json(path, body, grant.client_auth)
+            status, answer = await upstream.post_json(path, {**body, "model": model}, grant.client_auth)
             if status == _OK and isinstance(answer, dict):
                 return Reply.of(answer)
         tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))
@@ -210,17 +211,17 @@ class Routes:
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
         """Count and tokenize a text, or messages with tools."""
-        grant, body, model, upstream = await self._read_request(incoming)
-        use = await self.services.models.use(upstream, model, grant.client_auth)
+        grant, body = await self._read_request(incoming)
         text = next(
             (body[key] for key in ("prompt", "content", "text") if isinstance(body.get(key), str)), None
         )
-        if text is None and isinstance(body.get("messages"), list):
-            call = await self._call(CHAT, {**body, "model": model}, grant.client_auth)
-        elif text is not None:
-            call = await self._call(COMPLETIONS, {"model": model, "prompt": text}, grant.client_auth)
+        if text is not None:
+            protocol, asked = COMPLETIONS, {"model": body["model"], "prompt": text}
+        elif isinstance(body.get("messages"), list):
+            protocol, asked = CHAT, body
         else:
             raise invalid_request("give prompt (a text), or messages.", "prompt")
+        call, upstream, use = await self._call(protocol, asked, grant)
         counting = self.services.counting
         counted = await counting.count(call, upstream, use)
         value: dict[str, object] = {"count": counted.tokens, "max_model_len": use.context_window}
@@ -245,10 +246,9 @@ class Routes:
             tokenizer: Tokenizer | None = await self._in_thread(lambda: named_tokenizer(body))
             counter: Tokenizer | RequestCounter = get("o200k_base") if tokenizer is None else tokenizer
             if named is not None:
-                grant.check(named)
-                named = self.services.settings.served_as(named)
-                upstream = await self.services.models.upstream_of(named, grant.client_auth)
-                use = await self.services.models.use(upstream, named, grant.client_auth)
+                model = grant.served_as(named, self.services.settings)
+                upstream = await self.services.models.upstream_of(model, grant.client_auth)
+                use = await self.services.models.use(upstream, model, grant.client_auth)
                 counter = await self._counter(body, tokenizer, upstream, use, grant.client_auth)
             return Reply.of(await self._in_thread(lambda: work(body, use, counter)))
 
@@ -275,7 +275,7 @@ class Routes:
             return request_counter(tokenizer)
         if not messages:
             return use.counter
-        call = await self._call(CHAT, {"model": use.model, "messages": messages}, auth)
+        call = await self._parsed(CHAT, {"model": use.model, "messages": messages}, auth)
         counted = await self.services.counting.count(call, upstream, use)
         return KnownCount(request, counted.count, use.counter)
 
@@ -295,20 +295,27 @@ class Routes:
         incoming.memory.add_values(most_values(data, limits.values))
         return await parse_body(data, lambda: read_object(data, limits))
 
-    async def _read_request(self, incoming: Incoming) -> tuple[Grant, dict[str, Any], str, Upstream]:
-        """Authenticate and read a request. Returns the grant, the body, the model and its upstream."""
+    async def _read_request(self, incoming: Incoming) -> tuple[Grant, dict[str, Any]]:
+        """Authenticate and read a request. Returns the grant, and the body, which names a model."""
         grant = await self.services.authenticator.admit(incoming)
         body = await self._body(incoming)
-        named = _named_model(body)
-        model = await self._only_model(grant) if named is None else named
-        grant.check(model)
-        model = self.services.settings.served_as(model)
-        return grant, body, model, await self.services.models.upstream_of(model, grant.client_auth)
+        if _named_model(body) is None:
+            body["model"] = await self._only_model(grant)
+        return grant, body
 
-    async def _call(self, protocol: Protocol, body: dict[str, Any], auth: Headers) -> ApiCall:
-        """Return the body as a call, to count it."""
+    async def _call(
+        self, protocol: Protocol, body: dict[str, Any], grant: Grant
+    ) -> tuple[ApiCall, Upstream, ModelUse]:
+        """Return the body as a call to the models that its names stand for, with its upstream and limits."""
+        services, auth = self.services, grant.client_auth
+        parsed = await self._parsed(protocol, body, auth)
+        call = parsed.served_as(lambda name: grant.served_as(name, services.settings))
+        upstream = await services.models.upstream_of(call.model, auth)
+        return call, upstream, await services.models.use(upstream, call.model, auth)
+
+    async def _parsed(self, protocol: Protocol, body: dict[str, Any], auth: Headers) -> ApiCall:
         data, limits = json_bytes(body), self.services.settings.limits
-        return await parse_body(data, lambda: read_call(protocol, data, limits, auth))
+        return await parse_body(data, lambda: call_of(protocol, body, data, limits, auth))
 
     async def _only_model(self, grant: Grant) -> str:
         """Return the only model there is, for a request that names none."""
