@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import loops
 from tests.waiting import until
 from tokenbox.cli.replaying import replayed, texts_of
+from tokenbox.gateway.application import gateway_of
+from tokenbox.gateway.authentication import Grant
+from tokenbox.gateway.log import RequestLog
+from tokenbox.gateway.request import GatewayRequest
+from tokenbox.gateway.services import Stores
+from tokenbox.gateway.settings import Fit, GatewaySettings, Mode, ModelSettings, UpstreamSettings
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.verify import verify
@@ -18,8 +26,13 @@ from tokenbox.store.bundles import Bundles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
+    from tokenbox.gateway.admission import Counted
+    from tokenbox.gateway.calls import ApiCall
+    from tokenbox.gateway.upstream import Upstream
+    from tokenbox.models import ModelUse
     from tokenbox.proof.calls import Texts
     from tokenbox.proof.contents import Contents
 
@@ -290,6 +303,47 @@ def test_a_tokenizer_that_the_operator_named(start_gateway: Gateways, upstream: 
     contents, texts = it.contents(it.ask(CHAT, chat(30), "fit"))
     assert contents.manifest.predicate["tokenizer"]["name"] == "utf8-bytes"
     assert replayed(contents, texts, None).differences == ()
+
+
+def test_a_proof_has_the_policy_that_decided(tmp_path: Path) -> None:
+    """Others may be loaded while a request is made to fit."""
+    one = UpstreamSettings("one", "http://127.0.0.1:9", kind="openai")
+    settings = GatewaySettings(
+        (one,),
+        mode=Mode.FIT,
+        fit=(Fit.EVICT, Fit.TRUNCATE),
+        models={"gpt-4o": ModelSettings(max_ctx=400)},
+        database=str(tmp_path / "own.db"),
+        state=str(tmp_path / "state"),
+        proof=str(tmp_path / "proof"),
+        proof_texts=True,
+    )
+
+    async def go() -> str:
+        _, services = gateway_of(settings, Stores.open(settings), RequestLog(None))
+        await services.open()
+        count = services.counting.count
+
+        async def count_and_reload(call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
+            services.reload(replace(settings, fit=(Fit.COMPACT,), low_water=0.5))
+            return await count(call, upstream, use)
+
+        services.counting.count = count_and_reload  # type: ignore[method-assign]
+        incoming: Any = SimpleNamespace(
+            path=CHAT, header=lambda _: None, memory=SimpleNamespace(add_values=lambda _: None)
+        )
+        request = GatewayRequest(services, incoming, None, "r")  # type: ignore[arg-type]  # nothing is sent
+        data = json.dumps({"model": "gpt-4o", **chat(30)}).encode()
+        await request._decide(data, Grant())  # noqa: SLF001  # all before the upstream
+        await services.close()
+        assert request.proof_id is not None
+        return request.proof_id
+
+    bundles, proof = Bundles(tmp_path / "proof"), loops.run(go())
+    manifest = verify(files := bundles.files(proof), proof)
+    arguments = manifest.predicate["arguments"]
+    assert (arguments["fit"], arguments["low_water"]) == (["evict", "truncate"], "1")
+    assert replayed(read_contents(files, manifest), texts_of(files, manifest, ()), None).differences == ()
 
 
 @pytest.fixture(scope="module")

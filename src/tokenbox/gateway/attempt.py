@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -13,11 +13,13 @@ from tokenbox.gateway.relay import CallOutcome
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
+    from tokenbox.conversation.low_water import LowWater
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.refusals import Refusal
+    from tokenbox.gateway.settings import Fit
     from tokenbox.gateway.upstream import Upstream
 
 
@@ -60,15 +62,17 @@ class ProofDecision:
     """The decision about a request, for its proof.
 
     ``original`` is the request as it came and ``count`` its count; ``sent`` is what goes to the upstream.
-    ``fit_record`` tells what the mode ``fit`` did. ``tried`` has the count of each body that was tried on the
-    way, by its SHA-256. ``heeded`` are the fields that the upstream heeds as output limits, if a quota had
-    the gateway set one.
+    ``fit`` and ``low_water`` are the policy of the mode ``fit``, and ``fit_record`` tells what it did.
+    ``tried`` has the count of each body that was tried on the way, by its SHA-256. ``heeded`` are the fields
+    that the upstream heeds as output limits, if a quota had the gateway set one.
     """
 
     original: ApiCall
     count: Count
     sent: ApiCall | None
     admission: Admission
+    fit: Sequence[Fit]
+    low_water: LowWater
     fit_record: Mapping[str, object] | None
     tried: Mapping[str, Count]
     refusal: Refusal | None

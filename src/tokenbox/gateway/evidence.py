@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.library_objects import texts_in
@@ -67,30 +67,20 @@ _NAMES = {protocol.name: protocol for protocol in PROTOCOLS.values()}
 _LIMITS = RequestLimits(body=1 << 40, messages=1 << 40, count_seconds=3600.0)
 
 
-class Decided(NamedTuple):
-    """A decision, and the policy of the mode ``fit`` at that time."""
-
-    decision: ProofDecision
-    fit: Sequence[Fit]
-    low_water: LowWater
-
-
-def of_request(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -> Evidence:
+def of_request(decision: ProofDecision) -> Evidence:
     """Return the evidence of a decision: the body and its items as inputs, all figures as decisions.
 
-    The emitted text is the body that goes to the upstream, None for a refusal. ``fit`` and ``low_water`` are
-    the policy of the mode ``fit``.
+    The emitted text is the body that goes to the upstream, None for a refusal.
     """
-    return evidence_of(GATEWAY, {}, Decided(decision, fit, low_water))
+    return evidence_of(GATEWAY, {}, decision)
 
 
-def _result(_: Arguments, decided: Decided) -> dict[str, Any]:
-    decision = decided.decision
+def _result(_: Arguments, decision: ProofDecision) -> dict[str, Any]:
     original, admission, refusal = decision.original, decision.admission, decision.refusal
     counted, model = admission.counted, admission.model
     data = None if decision.sent is None or refusal is not None else decision.sent.data
     return {
-        "arguments": _options(*decided),
+        "arguments": _options(decision),
         "budget": Budget(
             Sourced(admission.budget),
             Sourced(model.context_window, model.sources.get("context_window")),
@@ -115,7 +105,7 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _options(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -> Record:
+def _options(decision: ProofDecision) -> Record:
     """Return the arguments of the decision, besides the figures."""
     original, admission = decision.original, decision.admission
     options: dict[str, object] = {
@@ -127,8 +117,9 @@ def _options(decision: ProofDecision, fit: Sequence[Fit], low_water: LowWater) -
         "limited": " ".join(decision.heeded) or None,
     }
     if admission.mode is Mode.FIT:
+        low_water = decision.low_water
         eagerness = eagerness_of(low_water)
-        options["fit"] = [step.value for step in fit]
+        options["fit"] = [step.value for step in decision.fit]
         options["eagerness"] = None if eagerness is None else weight_text(eagerness)
         options["low_water"] = weight_text(Fraction(low_water)) if eagerness is None else None  # type: ignore[arg-type]
     return options
@@ -162,12 +153,12 @@ def _kind(item: object) -> str:
 # Replay.
 
 
-def decide_again(recorded: Recorded) -> Decided:
+def decide_again(recorded: Recorded) -> ProofDecision:
     """Repeat the decision of :class:`tokenbox.gateway.request.GatewayRequest` for a recorded request."""
     return asyncio.run(_decided_again(recorded))
 
 
-async def _decided_again(recorded: Recorded) -> Decided:
+async def _decided_again(recorded: Recorded) -> ProofDecision:
     original = _original(recorded)
     use = _use(recorded, original)
     counting = _RecordedCounting(recorded, use)
@@ -189,8 +180,10 @@ async def _decided_again(recorded: Recorded) -> Decided:
     heeded = tuple(limited.split()) if isinstance(limited, str) else ()
     if heeded and sent is not None:
         sent, admission = with_output_limit(sent, admission, heeded)
-    decision = ProofDecision(original, counted.count, sent, admission, fit_record, tried, refusal, heeded)
-    return Decided(decision, *_policy(recorded))
+    policy = _policy(recorded)
+    return ProofDecision(
+        original, counted.count, sent, admission, *policy, fit_record, tried, refusal, heeded
+    )
 
 
 async def _fit(

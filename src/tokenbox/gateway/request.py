@@ -80,6 +80,8 @@ class GatewayRequest(Attempt):
         super().__init__(protocol, protocol.name, request_id, parent=incoming.header(b"traceparent"))
         self.span = services.traces.begin(self.parent)
         self.services = services
+        # Those that decide about it, also if others are loaded meanwhile.
+        self.settings = services.settings
         self.incoming = incoming
         self.send = send
         # The request before it was made to fit, and its count, for the proof.
@@ -125,7 +127,7 @@ class GatewayRequest(Attempt):
         services = self.services
         grant = self.grant = await services.authenticator.admit(self.incoming)
         check_query(self.incoming.query)
-        limits = services.settings.limits
+        limits = self.settings.limits
         data = await self.incoming.body(limits.body, limits.body_seconds)
         with DisconnectWatcher(self.incoming.client, self.outcome):
             call, upstream, admission = await self._decide(data, grant)
@@ -135,13 +137,11 @@ class GatewayRequest(Attempt):
 
     async def _decide(self, data: bytes, grant: Grant) -> tuple[ApiCall, Upstream, Admission]:
         """Decide what is sent, and to which upstream. Raises :class:`Refusal` if nothing may be sent."""
-        services, limits = self.services, self.services.settings.limits
+        services, limits = self.services, self.settings.limits
         self.incoming.memory.add_values(most_values(data, limits.values))
         call = await parse_body(data, lambda: read_call(self.protocol, data, limits, grant.client_auth))
         self.call = call
-        for model in call.models:
-            grant.check(model)
-        call = self.call = self.original = call.served_as(services.settings.served_as)
+        call = self.call = self.original = call.served_as(lambda name: grant.served_as(name, self.settings))
         mode = self._mode(grant, call.model)
         upstream = self.upstream = await services.models.upstream_of(call.model, call.client_auth)
         admission, use = await self._judge(call, upstream, mode)
@@ -170,7 +170,7 @@ class GatewayRequest(Attempt):
         A header cannot weaken a mode: ``observe`` is granted only where it applies anyway, or to a key that
         lists it.
         """
-        settings = self.services.settings
+        settings = self.settings
         own = grant.mode or settings.own_model(model).mode
         own = own or settings.modes.get(self.protocol.path, settings.mode)
         asked = self.incoming.header(b"x-tokenbox-mode")
@@ -197,13 +197,13 @@ class GatewayRequest(Attempt):
             size = len(call.data)
             counted = Counted(Count(size // 4, exact=False, at_most=size, by=By.CHARS4), "bytes / 4")
         figures = await self._figures(call, upstream, use)
-        return judge(call, counted, figures, mode, services.settings.uncertain), use
+        return judge(call, counted, figures, mode, self.settings.uncertain), use
 
     async def _overflow(
         self, call: ApiCall, mode: Mode, grant: Grant
     ) -> tuple[ApiCall, Upstream, Admission, ModelUse] | None:
         """Return the request to the first model of the operator's ``overflow`` list that it fits."""
-        settings = self.services.settings
+        settings = self.settings
         for name in settings.own_model(call.model).overflow:
             served = settings.served_as(name)
             if not grant.allows(name) or served == call.model:
@@ -229,7 +229,7 @@ class GatewayRequest(Attempt):
         self, call: ApiCall, upstream: Upstream, use: ModelUse, admission: Admission, grant: Grant
     ) -> tuple[ApiCall, Admission]:
         """Make the request fit, in the mode ``fit``. Raises :class:`Refusal` if it does not fit."""
-        services, settings = self.services, self.services.settings
+        services, settings = self.services, self.settings
         if admission.mode is Mode.FIT and not (admission.is_missing_count or admission.is_unseen):
             fitting = CallFitting(
                 admission,
@@ -256,6 +256,8 @@ class GatewayRequest(Attempt):
                 self.original_count,
                 self.call,
                 self.admission,
+                self.settings.fit,
+                self.settings.low_water,
                 self.fit_record,
                 self.tried,
                 refusal,

@@ -214,15 +214,13 @@ class GatewayServices:
 
         Raises :class:`Refusal` (503) if it cannot be written, unless the request is refused anyway.
         """
-        settings, bundles = self.settings, self.bundles
+        bundles = self.bundles
         if bundles is None:
             return None
         from tokenbox.gateway.evidence import of_request  # heavy, and proofs are off by default
 
         try:
-            written = await asyncio.to_thread(
-                lambda: bundles.write(of_request(decision, settings.fit, settings.low_water))
-            )
+            written = await asyncio.to_thread(lambda: bundles.write(of_request(decision)))
         except TokenboxError as error:
             self.log.write("proof_failed", error=error.message)
             if decision.refusal is not None:
