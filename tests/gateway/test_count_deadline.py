@@ -1,4 +1,7 @@
-"""The deadline of a count bounds what a client sends, and not what this process has to load first."""
+"""The deadline of a count bounds what a client sends, and not what this process has to load first.
+
+A model whose counts are late does not stop those of others.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     import pytest
 
     from tokenbox.content.request import Request
+    from tokenbox.gateway.admission import Counted
 
 
 def test_a_slow_load_is_no_fault_of_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +79,40 @@ def test_rules_that_were_wrong_once_no_longer_hide_a_text() -> None:
     first, second = asyncio.run(count())
     assert first == 10
     assert second >= 1_000
+
+
+def test_a_model_whose_counts_are_late_does_not_stop_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor does a model whose server lacks the path, behind a router of several servers."""
+    asked: list[str] = []
+
+    async def answer(_: object, __: str, ___: str, data: bytes, *____: object) -> tuple[int, object]:
+        model = json.loads(data)["model"]
+        asked.append(model)
+        if model == "late":
+            raise TimeoutError
+        return (200, {"count": 9}) if model == "m" else (404, None)
+
+    monkeypatch.setattr(Upstream, "_json", answer)
+    limits = RequestLimits()
+
+    async def counts() -> list[Counted]:
+        upstream = Upstream(UpstreamSettings("it", "http://127.0.0.1:9", kind="vllm"), limits)
+        counter = counting.RequestCounting(limits, Calibration())
+        found = []
+        for model in ("late", "late", "late", "other", "m"):
+            body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
+            call = read_call(CHAT, json.dumps(body).encode(), limits)
+            use = resolve(model, settings=Stated(context_window=Figure(1_000, "configured")))
+            found.append(await counter.count(call, upstream, use))
+        return found
+
+    late, _, resting, other, exact = asyncio.run(counts())
+    assert (late.missing, resting.missing) == (
+        "the upstream 'it' counts for 'late', and it did not answer in time",
+        "the upstream 'it' counts for 'late', and it is not available",
+    )
+    assert asked == ["late", "late", "other", "m"]
+    assert (other.exact, other.missing) == (False, None)
+    assert (exact.exact, exact.tokens) == (True, 9)

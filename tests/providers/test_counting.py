@@ -31,6 +31,7 @@ from tokenbox.providers import (
     TokenCount,
     tokenize_supported,
 )
+from tokenbox.providers.memory import ProbeOutcome, ProbeReply
 from tokenbox.tokenizers import TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -229,6 +230,33 @@ def test_after_two_time_outs_in_a_row_the_server_has_a_rest() -> None:
         assert [provider.token_count(HELLO) for _ in range(3)] == [4] * 3
         released.set()
         provider.close()
+
+
+def test_timeouts_of_questions_that_were_asked_together_count_once() -> None:
+    """Else ten slow questions at once would stop those of all others for a minute."""
+    now = [0.0]
+    memory = EndpointMemory(clock=lambda: now[0], longest_rest=5.0)
+
+    async def slow() -> ProbeReply[int]:
+        await asyncio.sleep(0)  # until all have begun
+        now[0] += 10.0
+        return ProbeReply(ProbeOutcome.TIMED_OUT)
+
+    async def quick() -> ProbeReply[int]:
+        return ProbeReply(ProbeOutcome.ANSWERED, 4)
+
+    async def many() -> None:
+        assert (await memory.ask("it", "/count", quick)).value == 4
+        await asyncio.gather(*(memory.ask("it", "/count", slow) for _ in range(10)))
+        assert not memory.resting("it")
+        for rest in (2.0, 4.0, 5.0, 5.0):
+            await memory.ask("it", "/count", slow)
+            now[0] += rest - 0.5
+            assert memory.resting("it")
+            now[0] += 0.5
+            assert not memory.resting("it")
+
+    asyncio.run(many())
 
 
 @pytest.mark.parametrize("threads", [2, 16])

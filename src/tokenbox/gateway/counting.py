@@ -264,7 +264,7 @@ class _CallCounting:
             if not texts or len(texts) + len(sizes) < len(call.prompts):
                 return ProbeOutcome.UNSUPPORTED
             bodies = [{"prompt": text, "model": call.model} for text in texts]
-        ask, api = self.upstream.prober(call.client_auth), call.protocol.api
+        ask, api = self.upstream.prober(call.model, call.client_auth), call.protocol.api
         found: ServerCount | None = None
         for start in range(0, len(bodies), BATCH):
             asked = [

@@ -76,6 +76,9 @@ _FIRST_REDIRECT, _FIRST_SERVER_ERROR = 300, 500
 # Statuses of a server that is down, and the seconds for which other replicas are preferred then.
 _DOWN = (502, 503)
 _DOWN_SECONDS = 5.0
+# The longest rest of a model's counts after timeouts. Until it ends, none of its requests is counted, even if
+# the server is fast again.
+_REST_SECONDS = 5.0
 # The pauses before a refused connection is retried.
 _RETRY_SECONDS = (0.05, 0.25)
 
@@ -128,7 +131,7 @@ class Upstream:
         self.kind: ServerKind | None = None if settings.kind == AUTO else find_kind(settings.kind)
         # Whether the kind is unknown only because the server did not answer.
         self.is_silent = False
-        self._memory = EndpointMemory()
+        self._memory = EndpointMemory(longest_rest=_REST_SECONDS)
         self.waiting = 0
         self.running = 0
         bounds = Bounds(
@@ -232,8 +235,8 @@ class Upstream:
             await asyncio.sleep(seconds)
         return await last.request(method, target, headers, body)
 
-    def prober(self, client_auth: ClientAuth) -> Ask:
-        """Return a function that requests figures, and caches for each path whether the server has it."""
+    def prober(self, model: str, client_auth: ClientAuth) -> Ask:
+        """Return a function that requests figures of ``model``, and caches which paths count for it."""
 
         async def probe(path: str, body: object, read: Callable[[object], T | None]) -> ProbeReply[T]:
             async def request() -> ProbeReply[T]:
@@ -254,7 +257,7 @@ class Upstream:
                 is_known = self.kind is not None and self.kind.name != UNKNOWN
                 return ProbeReply(ProbeOutcome.NOT_THIS if is_known else ProbeOutcome.UNSUPPORTED)
 
-            return await self._memory.ask(self.name, path, request)
+            return await self._memory.ask(model, path, request)
 
         return probe
 

@@ -5,7 +5,9 @@ minutes; *not now* (timeout, refused, 429, 5xx) is not cached, so the next call 
 Rule 2: concurrent callers from any thread or event loop share one probe. If it is cancelled, the next caller
 probes.
 Rule 3: after two timeouts in a row, a server gets a rest before the next question, doubling up to a minute.
-Otherwise each message of a conversation would wait in vain.
+Otherwise each message of a conversation would wait in vain. Questions asked at the same time count once.
+Rule 4: an endpoint is what answers for itself. To the gateway, each model of an upstream is one: a router may
+have a server for each, and a slow one must not stop the counts of the others.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ T = TypeVar("T")
 
 _MAX_TIMEOUTS: Final = 2  # in a row, before a rest
 _MAX_REST: Final = 60.0
+# The most cached outcomes. The names of a gateway's models are its clients' and must not fill the memory.
+_MOST: Final = 10_000
 # How long *unsupported* is cached: a server may be updated or replaced.
 _UNSUPPORTED_SECONDS: Final = 300.0
 
@@ -49,10 +53,11 @@ class ProbeReply(Generic[T]):
 
 
 class EndpointMemory:
-    """The cache of what endpoints support. Thread-safe. ``clock``: monotonic seconds."""
+    """The cache of what endpoints support. Thread-safe. ``clock`` and ``longest_rest`` are in seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, longest_rest: float = _MAX_REST) -> None:
         self._clock = clock
+        self._longest_rest = longest_rest
         self._lock = threading.Lock()
         self._supported: dict[tuple[str, str], tuple[bool, float]] = {}  # with the time of expiry
         self._facts: dict[tuple[str, str], object] = {}
@@ -94,9 +99,7 @@ class EndpointMemory:
             if not supported and pending is None:
                 self._pending[key] = Future()
         if supported:
-            reply = await question()
-            self._save_support(key, reply)
-            return reply
+            return await self._asked(key, question, self._save_support)
         if pending is None:
             return await self._probe(key, question, self._save_support)
         probe = await _result(pending)
@@ -129,32 +132,50 @@ class EndpointMemory:
         """Ask for all who wait. They are woken even if this is cancelled."""
         reply: ProbeReply[T] | None = None
         try:
-            reply = await question()
-            save(key, reply)
+            reply = await self._asked(key, question, save)
         finally:
             with self._lock:
                 self._pending.pop(key).set_result(reply)
         return reply
 
+    async def _asked(
+        self,
+        key: tuple[str, str],
+        question: Callable[[], Awaitable[ProbeReply[T]]],
+        save: Callable[[tuple[str, str], ProbeReply[Any]], None],
+    ) -> ProbeReply[T]:
+        began = self._clock()
+        reply = await question()
+        save(key, reply)
+        self._count_timeouts(key[0], reply.outcome, began)
+        return reply
+
     def _save_fact(self, key: tuple[str, str], reply: ProbeReply[Any]) -> None:
         if reply.outcome is ProbeOutcome.ANSWERED:
             self._facts[key] = reply.value
-        self._count_timeouts(key[0], reply.outcome)
 
     def _save_support(self, key: tuple[str, str], reply: ProbeReply[Any]) -> None:
+        if len(self._supported) >= _MOST:
+            self._supported.clear()
         if reply.outcome is ProbeOutcome.ANSWERED:
             self._supported[key] = True, float("inf")
         elif reply.outcome is ProbeOutcome.UNSUPPORTED:
             self._supported[key] = False, self._clock() + _UNSUPPORTED_SECONDS
-        self._count_timeouts(key[0], reply.outcome)
 
-    def _count_timeouts(self, endpoint: str, outcome: ProbeOutcome) -> None:
+    def _count_timeouts(self, endpoint: str, outcome: ProbeOutcome, began: float) -> None:
         with self._lock:
             if outcome is not ProbeOutcome.TIMED_OUT:
                 self._timeouts.pop(endpoint, None)
                 return
-            in_a_row = self._timeouts.get(endpoint, (0, 0.0))[0] + 1
-            rest = 0.0 if in_a_row < _MAX_TIMEOUTS else min(_MAX_REST, 2.0 ** (in_a_row - _MAX_TIMEOUTS + 1))
+            in_a_row, until = self._timeouts.get(endpoint, (0, began))
+            if began < until:  # it was asked before the last timeout, and tells nothing more
+                return
+            in_a_row += 1
+            rest = 0.0
+            if in_a_row >= _MAX_TIMEOUTS:
+                rest = min(self._longest_rest, 2.0 ** (in_a_row - _MAX_TIMEOUTS + 1))
+            if len(self._timeouts) >= _MOST:
+                self._timeouts.clear()
             self._timeouts[endpoint] = (in_a_row, self._clock() + rest)
 
 
