@@ -57,7 +57,7 @@ and ``details``: the figures behind the message, as plain data.
     │   StreamFrameTooLarge                                     gateway
     ├── NothingToInspect, PageTooLarge                            inspect
     ├── InvalidArguments, NoRoots, OutsideRoots                   mcp
-    ├── OverWindow                                                integrations.fitting
+    ├── NotGuarded, OverWindow                                    integrations.fitting
     └── NoBudgets, OutputFailed, UnknownModel, UnreadableInput, UsageProblem    cli
 """
 

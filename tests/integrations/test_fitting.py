@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from anthropic import Anthropic, AnthropicBedrock, AsyncAnthropic
 from openai import OpenAI
 
 import tokenbox
 from tokenbox.errors import InvalidBudget
+from tokenbox.integrations import anthropic as for_anthropic
 from tokenbox.integrations import openai as for_openai
-from tokenbox.integrations.fitting import Endpoint, Fitting, Guarding, OverWindow
+from tokenbox.integrations.fitting import Called, Fitting, Guarding, NotGuarded, OverWindow
 from tokenbox.integrations.pytest_plugin import check_fits
 from tokenbox.policy.guard import needed
+
+if TYPE_CHECKING:
+    from openai._models import FinalRequestOptions
 
 REQUEST: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "x" * 100}]}
 
@@ -43,50 +49,131 @@ def test_a_margin_of_one_token_too_many_drops_a_long_message() -> None:
     assert needed(found)[0] <= limit
 
 
-class Recorded:
-    """A resource of a client, whose methods all send with ``_post``."""
+LARGE: Any = [{"role": "user", "content": "x " * 200}]
+SMALL: Any = REQUEST["messages"]
+NOWHERE = "http://127.0.0.1:9"
 
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, Any]] = []
 
-    def _post(self, path: str, *, body: Any, options: dict[str, Any] | None = None) -> str:  # noqa: ANN401
-        self.sent.append((path, {**body, **((options or {}).get("extra_json") or {})}))
+class Answering(OpenAI):
+    """Records what it would send, instead of sending it."""
+
+    sent: ClassVar[list[FinalRequestOptions]] = []
+
+    def request(self, cast_to: Any, options: FinalRequestOptions, **_: Any) -> Any:  # noqa: ANN401
+        self.sent.append(options)
         return "the answer"
 
-    def parse(self, path: str, messages: list[dict[str, str]], **more: object) -> str:
-        return self._post(path, body={"model": "gpt-4o", "messages": messages}, options=more)
+
+class AnsweringLater(AsyncAnthropic):
+    """The same for an asynchronous client."""
+
+    sent: ClassVar[list[Any]] = []
+
+    async def request(self, cast_to: Any, options: Any, **_: Any) -> Any:  # noqa: ANN401
+        self.sent.append(options)
+        return "the answer"
 
 
-def test_every_method_of_an_endpoint_is_guarded() -> None:
-    endpoint = Endpoint("/v1/messages", "messages", lambda _: [], lambda _: None)
-    resource, large, small = Recorded(), [{"role": "user", "content": "x " * 200}], REQUEST["messages"]
-    endpoint.guard(resource, Guarding(Fitting(100)), is_async=False)
-    for given in ({}, {"extra_json": {"messages": large}}):
+def test_every_request_to_an_endpoint_is_guarded() -> None:
+    """Also one that has no method of its own. A field of ``extra_body`` replaces one of the body."""
+    Answering.sent.clear()
+    client = for_openai.guarded(Answering(api_key="none", base_url=NOWHERE), 100)
+    for path in ("/chat/completions", "chat/completions", f"{NOWHERE}/v1/chat/completions/?beta=true"):
         with pytest.raises(OverWindow):
-            resource.parse("/v1/messages?beta=true", small if given else large, **given)
-    assert resource.sent == []
-    assert resource.parse("/v1/messages", small, extra_json={"user": "u"}) == "the answer"
-    assert resource.parse("/v1/messages/count_tokens", large) == "the answer"
-    assert [path for path, _ in resource.sent] == ["/v1/messages", "/v1/messages/count_tokens"]
-    assert resource.sent[0][1] == {**REQUEST, "user": "u"}
+            client.post(path, cast_to=object, body={"model": "gpt-4o", "messages": LARGE})
+        with pytest.raises(NotGuarded):
+            client.post(path, cast_to=object, content=b"{}")
+    with pytest.raises(OverWindow):
+        client.chat.completions.create(model="gpt-4o", messages=SMALL, extra_body={"messages": LARGE})
+    assert Answering.sent == []
+    answer: Any = client.chat.completions.create(model="gpt-4o", messages=SMALL, extra_body={"user": "u"})
+    assert answer == "the answer"
+    [sent] = Answering.sent
+    assert (sent.url, sent.json_data, sent.extra_json) == (
+        "/chat/completions",
+        {**REQUEST, "user": "u"},
+        None,
+    )
+    assert client.responses.input_tokens.count(model="gpt-4o", input=LARGE) is not None
+    assert client.models.list() is not None
 
 
 def test_no_method_of_a_guarded_openai_client_sends_what_does_not_fit() -> None:
-    """Neither ``parse``, ``stream`` nor a copy with other options."""
-    client = for_openai.guarded(OpenAI(api_key="none", base_url="http://127.0.0.1:9", max_retries=0), 100)
-    large: Any = [{"role": "user", "content": "x " * 200}]
+    """Neither ``parse``, ``stream``, those of ``beta`` nor a copy with other options."""
+    client = for_openai.guarded(OpenAI(api_key="none", base_url=NOWHERE, max_retries=0), 100)
+    large = LARGE
+    beta: Any = client.beta
     calls: list[Callable[[], object]] = [
         lambda: client.chat.completions.create(model="gpt-4o", messages=large),
         lambda: client.chat.completions.parse(model="gpt-4o", messages=large),
         lambda: client.chat.completions.stream(model="gpt-4o", messages=large).__enter__(),
+        lambda: client.chat.completions.with_raw_response.create(model="gpt-4o", messages=large),
+        lambda: client.with_raw_response.chat.completions.create(model="gpt-4o", messages=large),
+        lambda: client.with_streaming_response.responses.create(model="gpt-4o", input=large).__enter__(),
+        lambda: client.completions.create(model="gpt-3.5-turbo-instruct", prompt="x " * 200),
+        lambda: client.completions.create(model="gpt-3.5-turbo-instruct", prompt=["hi", "x " * 200]),
         lambda: client.responses.create(model="gpt-4o", input=large),
         lambda: client.responses.parse(model="gpt-4o", input=large),
+        lambda: client.responses.compact(model="gpt-4o", input=large),
+        lambda: beta.responses.create(model="gpt-4o", input=large),
         lambda: client.with_options(timeout=1).chat.completions.create(model="gpt-4o", messages=large),
         lambda: client.copy().with_options().responses.parse(model="gpt-4o", input=large),
     ]
     for call in calls:
         with pytest.raises(OverWindow):
             call()
+
+
+def test_what_cannot_be_counted_is_refused() -> None:
+    openai = for_openai.guarded(OpenAI(api_key="none", base_url=NOWHERE, max_retries=0), 100)
+    anthropic: Any = for_anthropic.guarded(Anthropic(api_key="none", base_url=NOWHERE, max_retries=0), 100)
+    window: Any = "24h"
+    calls: list[Callable[[], object]] = [
+        lambda: openai.batches.create(
+            completion_window=window, endpoint="/v1/chat/completions", input_file_id="f"
+        ),
+        openai.responses.connect,
+        openai.beta.responses.connect,
+        openai.with_options(timeout=1).responses.connect,
+        lambda: anthropic.messages.batches.create(requests=[{"custom_id": "a", "params": REQUEST}]),
+        lambda: anthropic.beta.messages.batches.create(requests=[]),
+    ]
+    for call in calls:
+        with pytest.raises(NotGuarded, match="the client that you gave to guarded"):
+            call()
+
+
+def test_no_method_of_a_guarded_anthropic_client_sends_what_does_not_fit() -> None:
+    client: Any = for_anthropic.guarded(Anthropic(api_key="none", base_url=NOWHERE, max_retries=0), 100)
+    bedrock: Any = AnthropicBedrock(aws_access_key="a", aws_secret_key="b", aws_region="eu-west-1")
+    asked = {"model": "claude-opus-4-8", "max_tokens": 5, "messages": LARGE}
+    calls: list[Callable[[], object]] = [
+        lambda: client.messages.create(**asked),
+        lambda: client.messages.stream(**asked).__enter__(),
+        lambda: client.beta.messages.create(**asked),
+        lambda: client.beta.messages.tool_runner(**asked, tools=[]).until_done(),
+        lambda: client.with_raw_response.messages.create(**asked),
+        lambda: client.with_options(timeout=1).messages.create(**asked),
+        lambda: for_anthropic.guarded(bedrock, 100).messages.create(**asked),
+    ]
+    for call in calls:
+        with pytest.raises(OverWindow):
+            call()
+
+
+def test_an_asynchronous_client_is_guarded_alike() -> None:
+    found: list[Called] = []
+    client: Any = for_anthropic.guarded(AnsweringLater(api_key="none"), 100, on_call=found.append)
+    asked = {"model": "claude-opus-4-8", "max_tokens": 5}
+
+    async def both() -> object:
+        with pytest.raises(OverWindow):
+            await client.messages.create(**asked, messages=LARGE)
+        return await client.messages.create(**asked, messages=SMALL)
+
+    assert asyncio.run(both()) == "the answer"
+    assert [called.used for called in found] == [None]
+    assert [sent.json_data["messages"] for sent in AnsweringLater.sent] == [SMALL]
 
 
 @pytest.mark.parametrize("budget", ["8000", 8000.5, -1, True])

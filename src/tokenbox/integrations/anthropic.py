@@ -27,14 +27,12 @@ def guarded(
     """Return a copy of the client that sends only messages that fit, with every method and also in ``beta``.
 
     Another request raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
-    fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` receives the
-    predicted count and the input tokens that the server used, cached ones included; for a stream, at its end.
+    fitted instead. Batches raise :class:`~tokenbox.integrations.fitting.NotGuarded`. ``budget``, ``model``:
+    see :mod:`tokenbox.integrations.fitting`. ``on_call`` receives the predicted count and the input tokens
+    that the server used, cached ones included; for a stream, at its end.
     """
     guarding = Guarding(Fitting(budget, model, options), fit, on_call)
-    copy = client.copy()
-    for resource in (copy.messages, copy.beta.messages):
-        _MESSAGES.guard(resource, guarding, is_async=isinstance(copy, AsyncAnthropic))
-    return guarding.kept_by(copy, guarded)
+    return guarding.guard(client.copy(), _ENDPOINTS, guarded)
 
 
 def _used(answer: Any) -> int | None:
@@ -54,4 +52,4 @@ def _system(request: Mapping[str, Any]) -> list[Any]:
     return [{"role": "system", "content": system}] if isinstance(system, str | list) else []
 
 
-_MESSAGES: Final = Endpoint("/v1/messages", "messages", _system, _used)
+_ENDPOINTS: Final = {"messages": Endpoint("messages", _system, _used), "messages/batches": None}

@@ -7,9 +7,12 @@ window less the output reserve.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from copy import copy as shallow_copy
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from tokenbox import api
 from tokenbox.catalog.figures import Figure
@@ -42,6 +45,16 @@ class OverWindow(TokenboxError, code="over_window"):
             **verdict.to_dict(),
         )
         self.verdict = verdict
+
+
+class NotGuarded(TokenboxError, code="not_guarded"):
+    """A guarded client was asked to send requests that cannot be counted before. It sent nothing."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} sends requests that cannot be counted here, so nothing was sent. "
+            "Use the client that you gave to guarded()."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +117,7 @@ class Guarding:
     on_call: Callable[[Called], object] | None = None
 
     def checked(
-        self, request: Mapping[str, Any], key: str, head: Sequence[Any] = ()
+        self, request: Mapping[str, Any], key: str | None, head: Sequence[Any] = ()
     ) -> tuple[dict[str, Any], Count]:
         """Return the request to send, and its count. ``key``: its field of messages. ``head``: before them.
 
@@ -116,7 +129,7 @@ class Guarding:
         verdict = guard(count, limits)
         if verdict.ok:
             return dict(request), count
-        if not self.fit or not isinstance(sent.get(key), list):
+        if not self.fit or key is None or not isinstance(sent.get(key), list):
             raise OverWindow(verdict)
         room = limits.input_limit
         for _ in range(_MAX_ATTEMPTS):  # the guard adds a margin to an estimate
@@ -135,22 +148,58 @@ class Guarding:
         if self.on_call is not None:
             self.on_call(Called(str(request.get("model")), count, used))
 
-    def kept_by(self, client: T, guarded: Callable[..., T]) -> T:
-        """Return the client, whose own copies (``with_options``) are guarded alike."""
-        copied, fitting = client.copy, self.fitting  # type: ignore[attr-defined]  # of both SDKs
+    def guard(self, client: T, endpoints: Mapping[str, Endpoint | None], guarded: Callable[..., T]) -> T:
+        """Let the client send only requests that fit, and its own copies (``with_options``) too. Return it.
+
+        Every method of both SDKs sends with ``client.request``. ``endpoints`` are by the ends of their paths,
+        None for those whose requests cannot be counted, which are refused.
+        """
+        given: Any = client
+        send, copied = given.request, given.copy
+
+        @wraps(send)
+        def request(cast_to: Any, options: Any, **more: Any) -> Any:
+            sent, observed = self._checked(options, endpoints)
+            return observed(send(cast_to, sent, **more))
+
+        @wraps(send)
+        async def request_async(cast_to: Any, options: Any, **more: Any) -> Any:
+            sent, observed = self._checked(options, endpoints)
+            return observed(await send(cast_to, sent, **more))
 
         def copy(**changes: Any) -> T:
             return guarded(
                 copied(**changes),
-                fitting.budget,
-                model=fitting.model,
+                self.fitting.budget,
+                model=self.fitting.model,
                 fit=self.fit,
                 on_call=self.on_call,
-                **fitting.options,
+                **self.fitting.options,
             )
 
-        client.copy = client.with_options = copy  # type: ignore[attr-defined]
+        given.request = request_async if iscoroutinefunction(send) else request
+        given.copy = given.with_options = copy
         return client
+
+    def _checked(
+        self, options: Any, endpoints: Mapping[str, Endpoint | None]
+    ) -> tuple[Any, Callable[[Any], Any]]:
+        """Return the options of a request to send, and a function that reads the usage of its answer.
+
+        Raises :class:`OverWindow`, :class:`NotGuarded`, or what :meth:`Fitting.fit` raises.
+        """
+        path = "/" + urlsplit(str(options.url)).path.strip("/")
+        end = next((end for end in endpoints if path.endswith(f"/{end}")), None)
+        if end is None or options.method.lower() != "post":
+            return options, lambda answer: answer
+        endpoint, body = endpoints[end], options.json_data
+        if endpoint is None or not isinstance(body, Mapping):
+            raise NotGuarded(f"POST {path}")
+        whole = {**body, **(options.extra_json or {})}
+        sent, count = self.checked(whole, endpoint.key, endpoint.head(whole))
+        options = shallow_copy(options)
+        options.json_data, options.extra_json = sent, None
+        return options, partial(endpoint.observed, report=partial(self.answered, sent, count))
 
     def _count(self, request: Mapping[str, Any]) -> Count:
         options = {name: self.fitting.options[name] for name in _COUNTING if name in self.fitting.options}
@@ -166,43 +215,16 @@ class Guarding:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint of a client. ``key``: the field with the messages. ``head``: the messages before them.
+    """An endpoint of a client. ``key``: its field of messages, if it has one. ``head``: those before them.
 
     ``used``: returns the input tokens in an answer or an event, or None.
     """
 
-    path: str
-    key: str
+    key: str | None
     head: Callable[[Mapping[str, Any]], Sequence[Any]]
     used: Callable[[Any], int | None]
 
-    def guard(self, resource: Any, guarding: Guarding, *, is_async: bool) -> None:
-        """Let the methods of ``resource`` (``create``, ``parse``, ``stream``) send only requests that fit."""
-        post = resource._post  # noqa: SLF001  # the same in both SDKs; every method sends with it
-
-        def checked(options: dict[str, Any]) -> tuple[dict[str, Any], Report]:
-            further = dict(options.get("options") or {})
-            body = {**options["body"], **(further.pop("extra_json", None) or {})}
-            sent, count = guarding.checked(body, self.key, self.head(body))
-            return {**options, "body": sent, "options": further}, partial(guarding.answered, sent, count)
-
-        @wraps(post)
-        def guarded(path: str, **options: Any) -> Any:
-            if path.partition("?")[0] != self.path:
-                return post(path, **options)
-            sent, report = checked(options)
-            return self._observed(post(path, **sent), report)
-
-        @wraps(post)
-        async def guarded_async(path: str, **options: Any) -> Any:
-            if path.partition("?")[0] != self.path:
-                return await post(path, **options)
-            sent, report = checked(options)
-            return self._observed(await post(path, **sent), report)
-
-        resource._post = guarded_async if is_async else guarded  # noqa: SLF001  # as above
-
-    def _observed(self, answer: Any, report: Report) -> Any:
+    def observed(self, answer: Any, report: Report) -> Any:
         """Report the usage of an answer, or that of a stream at its end. Return the answer itself."""
         events = getattr(answer, "_iterator", None)
         if events is None:
@@ -234,6 +256,16 @@ def function_schema(name: str, description: str | None, parameters: object) -> d
     """Return a tool as OpenAI's chat API takes it."""
     function = {"name": name, "description": description or "", "parameters": parameters}
     return {"type": "function", "function": function}
+
+
+def refuse(resource: Any, method: str, what: str) -> None:
+    """Let a method of a client's resource, if it has it, raise :class:`NotGuarded`."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise NotGuarded(what)
+
+    if hasattr(resource, method):
+        setattr(resource, method, refused)
 
 
 def _is_given(value: object) -> bool:

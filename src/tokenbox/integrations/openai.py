@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
 
-from tokenbox.integrations.fitting import Called, Endpoint, Fitting, Guarding
+from tokenbox.integrations.fitting import Called, Endpoint, Fitting, Guarding, refuse
 
 Client = TypeVar("Client", OpenAI, AsyncOpenAI)
 
@@ -24,18 +24,19 @@ def guarded(
     on_call: Callable[[Called], object] | None = None,
     **options: Any,
 ) -> Client:
-    """Return a copy of the client that sends only chat completions and responses that fit, with every method.
+    """Return a copy of the client that sends only completions and responses that fit, with every method.
 
     Another request raises :class:`~tokenbox.integrations.fitting.OverWindow`; with ``fit`` its messages are
-    fitted instead. ``budget``, ``model``: see :mod:`tokenbox.integrations.fitting`. ``on_call`` receives the
-    predicted count and the input tokens that the server used; for a stream, at its end, if it reports usage.
+    fitted instead. Batches and ``responses.connect``, whose requests cannot be counted before, raise
+    :class:`~tokenbox.integrations.fitting.NotGuarded`. ``budget``, ``model``: see
+    :mod:`tokenbox.integrations.fitting`. ``on_call`` receives the predicted count and the input tokens that
+    the server used; for a stream, at its end, if it reports usage.
     """
     guarding = Guarding(Fitting(budget, model, options), fit, on_call)
     copy = client.copy()
-    is_async = isinstance(copy, AsyncOpenAI)
-    _CHAT.guard(copy.chat.completions, guarding, is_async=is_async)
-    _RESPONSES.guard(copy.responses, guarding, is_async=is_async)
-    return guarding.kept_by(copy, guarded)
+    for resource in (copy.responses, getattr(copy.beta, "responses", None)):
+        refuse(resource, "connect", "responses.connect")
+    return guarding.guard(copy, _ENDPOINTS, guarded)
 
 
 def _chat_used(answer: Any) -> int | None:
@@ -52,5 +53,11 @@ def _instructions(request: Mapping[str, Any]) -> list[Any]:
     return [{"role": "system", "content": text}] if isinstance(text, str) else []
 
 
-_CHAT: Final = Endpoint("/chat/completions", "messages", lambda _: [], _chat_used)
-_RESPONSES: Final = Endpoint("/responses", "input", _instructions, _responses_used)
+_RESPONSES: Final = Endpoint("input", _instructions, _responses_used)
+_ENDPOINTS: Final = {
+    "chat/completions": Endpoint("messages", lambda _: [], _chat_used),
+    "completions": Endpoint(None, lambda _: [], _chat_used),
+    "responses": _RESPONSES,
+    "responses/compact": _RESPONSES,
+    "batches": None,
+}
