@@ -79,6 +79,8 @@ BAD = [
     Bad("[models.x]\nendpoint = 'localhost:8080'", ConfigCode.BAD_VALUE, 2, "as in http://localhost:8080"),
     Bad("shell.allow = [1]", ConfigCode.BAD_VALUE, 1, "a list of texts"),
     Bad("catalog.x.date = 'today'", ConfigCode.BAD_VALUE, 1, "a day"),
+    Bad("catalog.x.price_input = 1e-31", ConfigCode.BAD_VALUE, 1, "an amount of dollars"),
+    Bad("catalog.x.price_input = 1e31", ConfigCode.BAD_VALUE, 1, "an amount of dollars"),
     Bad("model = ''", ConfigCode.BAD_VALUE, 1, "must be text"),
     Bad('model = "\\u0000"', ConfigCode.BAD_VALUE, 1, "must be text"),
     Bad("model = 1\nmodel = 2", ConfigCode.SYNTAX, 2, "a second time"),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ledger.calls import CLAUDE, HAIKU, PLAIN, counts, rates, usages
+from tests.ledger.calls import CLAUDE, HAIKU, NOON, PLAIN, counts, rates, usages
 from tokenbox.catalog import Price, PriceTier
-from tokenbox.ledger import InvalidMoney, Prediction, Usage, cost_at_most, cost_of
+from tokenbox.ledger import Call, InvalidMoney, Prediction, Usage, cost_at_most, cost_of
 from tokenbox.ledger.cost import dollars, money, money_text
 
 
@@ -186,6 +186,19 @@ def test_a_call_never_costs_more_than_at_most(usage: Usage, price: Price, spare:
 def test_what_is_no_amount_is_refused(value: object) -> None:
     with pytest.raises(InvalidMoney, match="not an amount of money"):
         money(value)
+
+
+@given(
+    price=st.sampled_from(("1e-30", "1e30", "9e30", "0.000000000000000000000000123456", "7")),
+    usage=st.builds(Usage, st.integers(0, 10**12), st.integers(0, 10**12)),
+)
+def test_a_cost_by_any_price_is_read_back(price: str, usage: Usage) -> None:
+    """Else a call would be in the ledger that makes every sum over it an error."""
+    rates = Price(money(price), money(price))
+    started = Call("a", NOON, "m", predicted=Prediction.of(10**12, 10**12, rates, exact=True))
+    assert Call.from_dict(started.to_dict()) == started
+    ended = started.end(NOON, usage, rates)
+    assert Call.from_dict(ended.to_dict()) == ended
 
 
 @given(amount=st.decimals(0, 10**12, places=9))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.ledger.calls import HAIKU, NOON, calls
+from tokenbox.catalog import Price
 from tokenbox.ledger import Call, Outcome, Totals, Usage
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.totals import NOTHING, total
@@ -62,6 +63,16 @@ def test_money_stays_exact(store: Store) -> None:
     store.calls.record(*many, replace(ENDED, cost=odd))
     assert store.calls.totals().cost.known == Decimal("123456789012345681.000000000000000001")
     assert store.calls.get("a") == replace(ENDED, cost=odd)
+
+
+@pytest.mark.parametrize("rate", ["1e-30", "9e30"])
+def test_costs_by_any_price_have_a_sum(store: Store, rate: str) -> None:
+    price = Price(Decimal(rate), Decimal(rate))
+    call = Call("a", STARTED.started, "m").end(STARTED.started, Usage(10**12 - 1, 1), price)
+    store.calls.record(call, replace(call, id="b"))
+    assert store.calls.get("a") == call
+    assert call.cost.dollars is not None
+    assert store.calls.totals().cost.known == 2 * call.cost.dollars
 
 
 def test_an_empty_store(store: Store) -> None:

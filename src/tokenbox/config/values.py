@@ -97,6 +97,12 @@ def _share(value: object) -> object:
     return value if value == "auto" else _number(lambda number: 0 < number <= 1)(value)
 
 
+def _dollars(value: object) -> object:
+    from tokenbox.ledger.cost import has_digits  # most commands have no price
+
+    return _number(lambda number: number >= 0 and has_digits(number))(value)
+
+
 def exact(value: object) -> Decimal | None:
     """Return the number as Decimal; a float, which only code can pass, by its shortest decimal form."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
@@ -149,7 +155,7 @@ READERS: dict[ValueKind, Callable[[object], object]] = {
     ValueKind.HEADROOM: _number(lambda number: 0 <= number < 1),
     ValueKind.SHARE: _share,
     ValueKind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # a day
-    ValueKind.DOLLARS: _number(lambda number: number >= 0),
+    ValueKind.DOLLARS: _dollars,
     ValueKind.CHOICE: _text,
     ValueKind.TEXTS: _texts,
     ValueKind.CHOICES: _texts,

@@ -9,7 +9,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import shown
-from tokenbox.ledger.cost import UNPRICED, Cost, cost_at_most, cost_of, money, money_text
+from tokenbox.ledger.cost import (
+    MOST_COST_DIGITS,
+    UNPRICED,
+    Cost,
+    cost_at_most,
+    cost_of,
+    money,
+    money_text,
+)
 from tokenbox.ledger.errors import InvalidCall
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
 from tokenbox.records import to_record
@@ -182,7 +190,7 @@ class Call:
                 usage=Usage(**usage),
                 exact=_flag(whole, "exact"),
                 cost=Cost(
-                    None if cost["dollars"] is None else money(cost["dollars"]),
+                    None if cost["dollars"] is None else money(cost["dollars"], MOST_COST_DIGITS),
                     exact=_flag(cost, "exact"),
                     priced=_flag(cost, "priced"),
                     source=_text(cost, "source"),
@@ -192,7 +200,7 @@ class Call:
                     predicted["input_tokens"],
                     _flag(predicted, "exact"),
                     predicted["reserved_output"],
-                    None if predicted["at_most"] is None else money(predicted["at_most"]),
+                    None if predicted["at_most"] is None else money(predicted["at_most"], MOST_COST_DIGITS),
                 ),
             )
         except KeyError as error:

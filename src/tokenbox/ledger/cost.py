@@ -20,12 +20,17 @@ SHOWN = Decimal("0.000001")
 
 # Enough digits for any sum of 10^12 tokens at any published price.
 EXACT = Context(prec=100)
-# An amount with more digits before or behind the point is an error or an attack.
+# A price or a limit with more digits before or behind the point is an error or an attack.
 MOST_DIGITS = 30
+# The cost of 10^12 tokens at such a price has more digits before the point, that of one token behind it.
+MOST_COST_DIGITS = 40
 
 
-def money(value: object) -> Decimal:
-    """Return the amount of a Decimal, an int or a decimal text. Raises :class:`InvalidMoney`."""
+def money(value: object, most: int = MOST_DIGITS) -> Decimal:
+    """Return the amount of a Decimal, an int or a decimal text. Raises :class:`InvalidMoney`.
+
+    ``most``: the most digits before and behind the point.
+    """
     if isinstance(value, bool) or not isinstance(value, Decimal | int | str):
         raise InvalidMoney(f"{value!r} is not an amount of money: give a Decimal or a text such as '0.25'.")
     try:
@@ -36,13 +41,17 @@ def money(value: object) -> Decimal:
         ) from None
     if not amount.is_finite() or amount < 0:
         raise InvalidMoney(f"{amount} is not an amount of money: it must be a finite number from 0.")
-    exponent = int(amount.as_tuple().exponent)
-    if amount.adjusted() > MOST_DIGITS or exponent < -MOST_DIGITS:
+    if not has_digits(amount, most):
         raise InvalidMoney(
-            f"{amount:.3E} is not an amount of money: it has more than {MOST_DIGITS} digits before or behind "
-            "the point."
+            f"{amount:.3E} is not an amount of money: it has more than {most} digits before or behind the "
+            "point."
         )
     return amount
+
+
+def has_digits(amount: Decimal, most: int = MOST_DIGITS) -> bool:
+    """Whether a finite amount has at most so many digits before and behind the point."""
+    return amount.adjusted() <= most and int(amount.as_tuple().exponent) >= -most
 
 
 def money_text(amount: Decimal) -> str:

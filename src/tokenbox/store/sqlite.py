@@ -17,7 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.ledger.cost import EXACT, ZERO, money, money_text
+from tokenbox.ledger.cost import EXACT, MOST_COST_DIGITS, ZERO, money, money_text
 from tokenbox.store.database import SqlDialect
 from tokenbox.store.errors import (
     NotAStore,
@@ -195,7 +195,7 @@ class _DecimalSum:
 
     def step(self, value: object, /) -> None:
         if value is not None:
-            self._sum = EXACT.add(self._sum, money(value))
+            self._sum = EXACT.add(self._sum, money(value, MOST_COST_DIGITS))
 
     def finalize(self) -> str:
         return money_text(self._sum)
