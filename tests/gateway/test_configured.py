@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.proof.examples import layout_evidence
+from tokenbox.compose.requests import By, Count
 from tokenbox.config import ConfigError
+from tokenbox.config.keys import parse_key
+from tokenbox.gateway.admission import Counted, judge, refusal_of
 from tokenbox.gateway.application import application
+from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.configured import settings_from
+from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.services import bundles_of
+from tokenbox.gateway.settings import Mode, RequestLimits
+from tokenbox.models import resolve_figures
 from tokenbox.proof.errors import KeyInvalid
 from tokenbox.proof.verify import verify
 from tokenbox.store.bundles import ProofNotWritten
@@ -175,3 +184,20 @@ def test_two_upstreams_of_a_command_have_names_of_their_own(tmp_path: Path) -> N
         ConfigError, match=r"two upstreams are called a: http://127\.0\.0\.1:1 and http://127\.0\.0\.1:2"
     ):
         settings_from(str(tmp_path), {}, ["a=http://127.0.0.1:1", "a=http://127.0.0.1:2"], env={})
+
+
+@pytest.mark.parametrize("model", ["any", "gpt-5.1", 'org/own\'s "x"'])
+def test_a_model_without_a_window_gets_one_by_the_command_of_its_refusal(tmp_path: Path, model: str) -> None:
+    call = read_call(
+        CHAT,
+        json.dumps({"model": model, "messages": [{"role": "user", "content": "hi"}]}).encode(),
+        RequestLimits(),
+    )
+    counted = Counted(Count(1, exact=True, at_most=1, by=By.SERVER), "it")
+    refusal = refusal_of(call, judge(call, counted, resolve_figures("(private)"), Mode.ENFORCE))
+    assert refusal.code == "context_window_unknown"
+    program, *command = shlex.split(refusal.message.partition("Run: ")[2])
+    assert (program, command[:2], command[3]) == ("tokenbox", ["config", "set"], "8192")
+    assert parse_key(command[2]) == ("models", model, "max_ctx")
+    write(tmp_path / ".tokenbox" / "config.toml", f"{command[2]} = 8192\n")
+    assert settings_from(str(tmp_path), {}, env={}).models[model].max_ctx == 8192

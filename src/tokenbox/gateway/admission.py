@@ -16,6 +16,7 @@ from tokenbox.gateway.refusals import Refusal, context_length_exceeded, unavaila
 from tokenbox.gateway.settings import Mode
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy.guard import Basis, GuardLimits, Uncertain, guard, in_window
+from tokenbox.tokenizers.ownership import key_of_model
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
@@ -250,8 +251,8 @@ def refusal_of(call: ApiCall, admission: Admission) -> Refusal:
             400,
             "context_window_unknown",
             f"The context window of the model {call.model!r} is unknown, so the request cannot be checked. "
-            f"The operator sets it, as [models.{call.model!r}] max_ctx in the configuration, or the mode "
-            "observe.",
+            "The operator sets it to its server's, such as 8192, or the mode observe. "
+            f"Run: tokenbox config set {key_of_model(call.model, 'max_ctx')} 8192",
             "model",
             admission.figures(),
         )
