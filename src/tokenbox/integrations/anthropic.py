@@ -5,7 +5,7 @@ client = guarded(Anthropic(), on_call=print)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from anthropic import Anthropic, AsyncAnthropic
@@ -47,9 +47,4 @@ def _used(answer: Any) -> int | None:
     return fresh + sum(tokens or 0 for tokens in cached)
 
 
-def _system(request: Mapping[str, Any]) -> list[Any]:
-    system = request.get("system")
-    return [{"role": "system", "content": system}] if isinstance(system, str | list) else []
-
-
-_ENDPOINTS: Final = {"messages": Endpoint("messages", _system, _used), "messages/batches": None}
+_ENDPOINTS: Final = {"messages": Endpoint(_used, "messages", "system"), "messages/batches": None}

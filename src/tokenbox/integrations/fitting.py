@@ -215,14 +215,20 @@ class Guarding:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint of a client. ``key``: its field of messages, if it has one. ``head``: those before them.
+    """An endpoint of a client.
 
-    ``used``: returns the input tokens in an answer or an event, or None.
+    ``used`` returns the input tokens in an answer or an event, or None. ``key`` is the field of the messages,
+    and ``system`` that of a system prompt beside them; None if requests have no such field.
     """
 
-    key: str | None
-    head: Callable[[Mapping[str, Any]], Sequence[Any]]
     used: Callable[[Any], int | None]
+    key: str | None = None
+    system: str | None = None
+
+    def head(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the system prompt of a request as messages."""
+        text = None if self.system is None else request.get(self.system)
+        return [{"role": "system", "content": text}] if isinstance(text, str | list) else []
 
     def observed(self, answer: Any, report: Report) -> Any:
         """Report the usage of an answer, or that of a stream at its end. Return the answer itself."""

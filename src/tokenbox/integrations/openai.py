@@ -5,7 +5,7 @@ client = guarded(OpenAI(), on_call=print)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
@@ -48,15 +48,10 @@ def _responses_used(answer: Any) -> int | None:
     return getattr(getattr(getattr(answer, "response", answer), "usage", None), "input_tokens", None)
 
 
-def _instructions(request: Mapping[str, Any]) -> list[Any]:
-    text = request.get("instructions")
-    return [{"role": "system", "content": text}] if isinstance(text, str) else []
-
-
-_RESPONSES: Final = Endpoint("input", _instructions, _responses_used)
+_RESPONSES: Final = Endpoint(_responses_used, "input", "instructions")
 _ENDPOINTS: Final = {
-    "chat/completions": Endpoint("messages", lambda _: [], _chat_used),
-    "completions": Endpoint(None, lambda _: [], _chat_used),
+    "chat/completions": Endpoint(_chat_used, "messages"),
+    "completions": Endpoint(_chat_used),
     "responses": _RESPONSES,
     "responses/compact": _RESPONSES,
     "batches": None,
