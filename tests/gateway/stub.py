@@ -228,6 +228,10 @@ async def redirect(request: web.Request, body: dict[str, Any]) -> web.StreamResp
     return web.Response(status=307, headers={"location": "http://127.0.0.1:1/elsewhere"})
 
 
+async def no_status(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    return web.Response(status=999, text="{}", content_type="application/json")
+
+
 async def refuses_key(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     message = f"Incorrect API key provided: {request.headers.get('authorization')}"
     return web.json_response(
@@ -302,7 +306,7 @@ FAULTS = {
     function.__name__: function
     for function in (
         reset_before, half_a_head, no_http, reset_after_head, half_a_chunk, half_a_body, ends_early, bad_json,
-        bad_event, page, server_error, rate_limited, flat_error, redirect, refuses_key, echoes_key,
+        bad_event, page, server_error, rate_limited, flat_error, redirect, no_status, refuses_key, echoes_key,
         slow_stream, silent, stalls, endless, flood, large,
     )
 }  # fmt: skip

@@ -31,6 +31,7 @@ BEFORE = {
     "rate_limited": (429, "rate_limit_exceeded"),
     "flat_error": (400, "upstream_error"),
     "redirect": (502, "upstream_garbled"),
+    "no_status": (502, "upstream_garbled"),
 }
 # Fault within an answer: the code of what a stream ends with, and of the error in place of a whole answer.
 WITHIN = {

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _OK = 200
 _FIRST_ERROR = 400
+_LAST_STATUS = 599  # RFC 9110, 15: others are invalid, and servers cannot send them on
 _KEY_STATUSES = (401, 403)
 # The largest whole answer, in bytes: 4,096 embeddings of 4,096 numbers are 200 MB.
 _MAX_ANSWER = 256 << 20
@@ -128,7 +129,7 @@ class Relay:
                 f"The upstream {self.upstream.name!r} refused the gateway's own key. "
                 "The operator has to replace it.",
             )
-        if status < _FIRST_ERROR:
+        if not _FIRST_ERROR <= status <= _LAST_STATUS:
             raise self.upstream.failed(Failure.GARBLED)
         data = self.upstream.withheld(await self._body())
         value = json_object(data)
