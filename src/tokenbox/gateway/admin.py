@@ -113,6 +113,8 @@ class Admin:
     async def limit(self, incoming: Incoming) -> Reply:
         """Change the quotas of a key. Their usage so far is kept."""
         body = await self._body(incoming, frozenset(("quotas",)))
+        if body.get("quotas") is None:
+            raise invalid_request("quotas is missing: a list of quotas, or [] to remove them.", "quotas")
         name, quotas = _name_of(incoming), _quotas(body)
         await self._named(incoming)
         key = await self._ask(lambda: self.services.stores.store.keys.limit(name, quotas))
@@ -202,7 +204,7 @@ def _text(body: Answer, key: str) -> str | None:
 
 
 def _texts(body: Answer, key: str) -> tuple[str, ...]:
-    value = body.get(key) or []
+    value = [] if body.get(key) is None else body[key]
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise invalid_request(f"{key} is a list of texts.", key)
     return tuple(value)

@@ -72,16 +72,15 @@ def layout_of(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def plan_of(
-    body: dict[str, Any], model: ModelFigures | None, counter: Tokenizer | RequestCounter
+    body: dict[str, Any], chunks: Chunks, model: ModelFigures | None, counter: Tokenizer | RequestCounter
 ) -> dict[str, Any]:
     """Answer ``POST /v1/plan``: what of the chunks would be sent."""
     _check_fields(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
-    chunks, limits = chunks_of(body), _limits(body, model)
-    return pack(chunks, limits, counter, _strategy(body), body.get("model")).to_dict()
+    return pack(chunks, _limits(body, model), counter, _strategy(body), body.get("model")).to_dict()
 
 
 def enforcement_of(
-    body: dict[str, Any], model: ModelFigures | None, counter: Tokenizer | RequestCounter
+    body: dict[str, Any], chunks: Chunks, model: ModelFigures | None, counter: Tokenizer | RequestCounter
 ) -> dict[str, Any]:
     """Answer ``POST /v1/enforce``: whether the chunks may be sent, why, and what would make them fit."""
     _check_fields(
@@ -90,7 +89,7 @@ def enforcement_of(
     asked = body.get("max_tokens_request")
     limits = _limits({**body, "reserve_out": body.get("reserve_out") if asked is None else asked}, model)
     return enforce(
-        chunks_of(body),
+        chunks,
         limits,
         counter,
         output_mode=body.get("output_mode", "text"),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelFigures, ModelUse
+    from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 
 MODELS = "/v1/models"
@@ -236,7 +237,9 @@ class Routes:
 
     def _policy_route(
         self,
-        work: Callable[[dict[str, Any], ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]],
+        work: Callable[
+            [dict[str, Any], Chunks, ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]
+        ],
     ) -> Handler:
         async def answer(incoming: Incoming, _: str) -> Reply:
             """Call ``work`` with the model's limits and counter. Messages are counted as its requests are."""
@@ -244,26 +247,27 @@ class Routes:
             body = await self._body(incoming)
             use, named = None, _named_model(body)
             tokenizer: Tokenizer | None = await self._in_thread(lambda: named_tokenizer(body))
+            chunks: Chunks = await self._in_thread(lambda: chunks_of(body))
             counter: Tokenizer | RequestCounter = get("o200k_base") if tokenizer is None else tokenizer
             if named is not None:
                 model = grant.served_as(named, self.services.settings)
                 upstream = await self.services.models.upstream_of(model, grant.client_auth)
                 use = await self.services.models.use(upstream, model, grant.client_auth)
-                counter = await self._counter(body, tokenizer, upstream, use, grant.client_auth)
-            return Reply.of(await self._in_thread(lambda: work(body, use, counter)))
+                counter = await self._counter(body, chunks, tokenizer, upstream, use, grant.client_auth)
+            return Reply.of(await self._in_thread(lambda: work(body, chunks, use, counter)))
 
         return answer
 
     async def _counter(
         self,
         body: dict[str, Any],
+        chunks: Chunks,
         tokenizer: Tokenizer | None,
         upstream: Upstream,
         use: ModelUse,
         auth: Headers,
     ) -> Tokenizer | RequestCounter:
         """Return the counter of a body's chunks; messages, and sections with roles, are one request."""
-        chunks = await self._in_thread(lambda: chunks_of(body))
         if chunks.kind is ChunkKind.MESSAGES:
             messages, request = body["chunks"], chunks.request(chunks.items)
         elif chunks.kind is ChunkKind.SECTIONS and are_messages(chunks.sections):
