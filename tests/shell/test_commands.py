@@ -118,8 +118,45 @@ def test_a_retry_without_an_answer_leaves_the_exchange_and_the_offers(start: Beg
         again, _ = start(server.url, resume=True)
         assert messages(again) == exchange
         take(session, ":edit")
-        assert session.begun == "hello"
-        assert [offer.command for offer in session.context.offers] == ["echo first", "echo second"]
+        assert session.begun == ":edit hello"
+        assert messages(session) == exchange  # until the new question has an answer
+
+
+def test_an_edit_without_an_answer_leaves_the_exchange_and_the_offers(start: Begin) -> None:
+    failing: list[object] = []
+    answer = script(says("one"), says(""), says("two"))
+
+    async def chat(request: web.Request) -> object:
+        return failing.pop() if failing else await answer(request)
+
+    with serving({**routes(), "/v1/chat/completions": chat}) as server:
+        session, heard = start(server.url)
+        take(session, "!echo first")
+        take(session, "hello")
+        take(session, ":pin 0")
+        take(session, "!echo second")
+        exchange = messages(session)
+        failing.append((400, {"error": {"message": "no"}}))
+        take(session, ":edit hello again")  # the server refuses
+        heard.interrupt_waiting = True
+        take(session, ":edit hello again")  # Ctrl-C before the first word
+        heard.interrupt_waiting = False
+        take(session, ":edit hello again")  # the answer is empty
+        fifo = session.place.path("pipe")
+        os.mkfifo(fifo)
+        take(session, f":edit what is in @{fifo}?")  # it cannot be attached
+        assert [error.code for error in heard.problems] == ["request_rejected", "path_unusable"]
+        assert messages(session) == exchange
+        assert [offer.command for offer in session.context.offers] == ["echo second"]
+        assert all(item.pinned for item in session.context.conversation.items() if item.number is not None)
+        again, _ = start(server.url, resume=True)
+        assert messages(again) == exchange
+        take(session, ":edit hello again")
+        first, second, question = messages(session)[0].split("\n\n")
+        assert (first.split("\n")[0], second.split("\n")[0]) == ("$ echo first", "$ echo second")
+        assert (question, messages(session)[1]) == ("hello again", "two")
+        assert session.context.offers == []
+        assert messages(start(server.url, resume=True)[0]) == messages(session)
 
 
 def test_a_retry_that_breaks_off_replaces_the_answer(start: Begin) -> None:
@@ -203,9 +240,8 @@ def test_undo_and_edit_take_the_last_question_back(start: Begin) -> None:
         take(session, ":edit better b")
         assert messages(session) == ["a", "0", "better b", "3"]
         take(session, ":edit")
-        assert messages(session) == ["a", "0"]
-        assert session.begun == "better b"
-        for line in (":undo", ":undo"):
+        assert session.begun == ":edit better b"
+        for line in (":undo", ":undo", ":undo"):
             take(session, line)
         assert [error.code for error in heard.problems] == ["no_such_item"]
 
@@ -533,13 +569,15 @@ def test_a_context_that_is_nearly_full_is_said_once(start: Begin) -> None:
 
 
 def test_an_undone_question_is_as_it_was_typed_and_edit_offers_its_outputs_again(start: Begin) -> None:
-    with serving(routes(says("hi"))) as server:
+    with serving(routes(says("hi"), says("hi"))) as server:
         session, heard = start(server.url)
         take(session, "!echo some output")
         take(session, "what is that?")
         take(session, ":edit")
-        assert session.begun == "what is that?"
-        assert [offer.command for offer in session.context.offers] == ["echo some output"]
+        assert session.begun == ":edit what is that?"
+        take(session, session.begun)
+        assert messages(session)[0].startswith("$ echo some output")
+        take(session, ":undo")
         assert "removed: what is that?" in heard.notices[-1]
 
 

@@ -32,28 +32,34 @@ def say(session: Session, text: str, *, literal: bool = False) -> None:
     as it was.
     """
     prepare(session)
-    attached = attach(session, [] if literal else mentioned(text, session), text)
-    for offer in attached.offers:
-        session.screen.notice(f"[{offer.command}: {session.describe(offer)}]")
-    question = session.context.ask(session.models.keys.hidden_in(text), attached)
+    question = ask(session, text, literal=literal)
     answer_to(session, question, session.context.asked[question].offers)
 
 
-def say_again(session: Session, numbers: Sequence[int]) -> None:
-    """Replace the last exchange by asking its question again. Without an answer, the exchange is restored."""
+def say_again(session: Session, numbers: Sequence[int], text: str | None = None) -> None:
+    """Replace the last exchange by asking its question again, or ``text`` with the outputs offered for it.
+
+    Without an answer, the exchange is restored.
+    """
     prepare(session)
-    conversation, record, asked = session.context.conversation, session.record, session.context.asked
+    context, record, asked = session.context, session.record, session.context.asked
+    conversation, offers, first = context.conversation, context.offers, numbers[0]
     pinned = {item.number for item in conversation.items() if item.pinned}
-    before = {number: session.context.window[number] for number in numbers}
-    session.context.drop(numbers)
+    before = {number: context.window[number] for number in numbers}
+    context.drop(numbers)
     others = set(conversation.window)
-    question = conversation.add(before[numbers[0]])
-    if numbers[0] in asked:
-        asked[question] = asked[numbers[0]]
     try:
+        if text is None:
+            question = conversation.add(before[first])
+            if first in asked:
+                asked[question] = asked[first]
+        else:
+            context.offers = [*(asked[first].offers if first in asked else ()), *offers]
+            question = ask(session, text)
         answer_to(session, question, ())
     finally:
         if others.issuperset(conversation.window):  # the question was taken back
+            context.offers = offers
             for number, message in before.items():
                 restored = conversation.add(message, pinned=number in pinned)
                 if number in record.positions:
@@ -62,6 +68,14 @@ def say_again(session: Session, numbers: Sequence[int]) -> None:
                     asked[restored] = asked[number]
         else:
             record.mark(numbers, "dropped")
+
+
+def ask(session: Session, text: str, *, literal: bool = False) -> int:
+    """Add a question, with what is attached to it, to the conversation. Return its number."""
+    attached = attach(session, [] if literal else mentioned(text, session), text)
+    for offer in attached.offers:
+        session.screen.notice(f"[{offer.command}: {session.describe(offer)}]")
+    return session.context.ask(session.models.keys.hidden_in(text), attached)
 
 
 def prepare(session: Session) -> None:

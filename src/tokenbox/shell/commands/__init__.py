@@ -73,7 +73,7 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     MetaCommand("file", "PATH [QUERY]", "attach a file or folder to the next question", context.file),
     MetaCommand("retry", "[MODEL]", "ask the last question again", again.retry, model_names),
     MetaCommand("undo", "", "remove the last question and its answer", again.undo),
-    MetaCommand("edit", "[TEXT]", "change the last question and ask it again", again.edit),
+    MetaCommand("edit", "[TEXT]", "ask another question in place of the last one", again.edit),
     MetaCommand(
         "copy",
         "[code [NUMBER]]",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.integers import digits
@@ -15,7 +14,6 @@ from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
 
 if TYPE_CHECKING:
-    from tokenbox.shell.outputs import OutputOffer
     from tokenbox.shell.session import Session
 
 _FENCE: Final = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})(.*)")
@@ -31,16 +29,22 @@ def retry(session: Session, arguments: str) -> None:
 
 
 def undo(session: Session, _: str) -> None:
-    _take_back(session)
+    numbers = _last_exchange(session)
+    question = " ".join(_question(session, numbers[0]).split())[:_SHOWN]
+    before = session.context.total(offered=True)
+    session.context.drop(numbers)
+    session.record.mark(numbers, "dropped")
+    after = session.context.total(offered=True)
+    session.screen.notice(f"[removed: {question}; {figure(before)} -> {figure(after)} tokens]")
 
 
 def edit(session: Session, arguments: str) -> None:
-    question, offers = _take_back(session)
-    session.context.offers = [*offers, *session.context.offers]
+    """Ask another question in place of the last one; without a text, put the last one at the prompt."""
+    numbers = _last_exchange(session)
     if arguments:
-        turn.say(session, arguments)
+        turn.say_again(session, numbers, arguments)
     else:
-        session.begun = question
+        session.begun = f":edit {_question(session, numbers[0])}"
 
 
 def copy(session: Session, arguments: str) -> None:
@@ -99,18 +103,10 @@ def _last_exchange(session: Session) -> list[int]:
     return session.context.exchange(asked[-1])
 
 
-def _take_back(session: Session) -> tuple[str, Sequence[OutputOffer]]:
-    """Drop the last exchange. Return its question as it was typed, and the outputs that were on offer."""
-    numbers = _last_exchange(session)
-    asked = session.context.asked.get(numbers[0])
-    question = session.context.window[numbers[0]].text if asked is None else asked.text
-    before = session.context.total(offered=True)
-    session.context.drop(numbers)
-    session.record.mark(numbers, "dropped")
-    after = session.context.total(offered=True)
-    shown = " ".join(question.split())[:_SHOWN]
-    session.screen.notice(f"[removed: {shown}; {figure(before)} -> {figure(after)} tokens]")
-    return question, () if asked is None else asked.offers
+def _question(session: Session, number: int) -> str:
+    """Return a question as it was typed, or as it was sent by another process."""
+    asked = session.context.asked.get(number)
+    return session.context.window[number].text if asked is None else asked.text
 
 
 def _last_answer(session: Session) -> str:
