@@ -25,6 +25,7 @@ from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.loop import take
 from tokenbox.shell.memory import Memory
 from tokenbox.shell.picture import picture, warning
+from tokenbox.store.calls import Calls
 from tokenbox.store.errors import StoreFull
 from tokenbox.store.sessions import StoredSession
 
@@ -515,6 +516,21 @@ def test_a_call_of_an_unknown_cost_is_sent_under_a_cap_only_if_the_settings_allo
         session, heard = start(server.url, flags={**capped, "cost.unpriced": "allow"})
         take(session, "hello")
         assert heard.problems == []
+
+
+def test_a_cap_reads_the_sum_of_a_session_and_not_each_call_of_it(start: Begin) -> None:
+    settings = '[catalog.m]\nprice_input = "1"\nprice_output = "1"\ndate = 2026-11-01\n'
+    with serving(routes(*[says("ok")] * 9)) as server, patch.object(Calls, "each") as each:
+        session, heard = start(server.url, settings, name="mine", flags={"cost.cap_at_dollars": "5"})
+        for line in ("one", "two", ":reset", "three"):
+            take(session, line)
+        assert session.record.spent().calls == 3  # also of what :reset ended
+        take(session, ":load mine")
+        take(session, "four")
+        take(session, ":cost")
+        assert heard.results[-1] == "$0.000069 of $5 for 3 calls: 60 tokens in, 9 out"
+        assert heard.problems == []
+    assert each.call_count == 0
 
 
 def test_a_session_that_two_use_loses_no_call(start: Begin) -> None:

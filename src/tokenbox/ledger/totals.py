@@ -193,13 +193,17 @@ class Ledger:
     """The calls of a session, added up per model and category.
 
     A call is recorded when it starts and again when it ends, or only once. Recording is idempotent, and the
-    first end of a call is kept.
+    first end of a call is kept. ``rows`` are totals of earlier calls per (model, category).
     """
 
-    def __init__(self, calls: Iterable[Call] = ()) -> None:
+    def __init__(
+        self, calls: Iterable[Call] = (), rows: Iterable[tuple[tuple[str, str], Totals]] = ()
+    ) -> None:
         self._ended: dict[tuple[str, str], Totals] = {}
         self._running: dict[str, Call] = {}
         self._ids: set[str] = set()
+        for key, totals in rows:
+            self._add(key, totals)
         for call in calls:
             self.record(call)
 
@@ -211,8 +215,10 @@ class Ledger:
             return
         self._running.pop(call.id, None)
         self._ids.add(call.id)
-        key = (call.model, call.category)
-        self._ended[key] = self._ended.get(key, NOTHING) + Totals.of(call)
+        self._add((call.model, call.category), Totals.of(call))
+
+    def _add(self, key: tuple[str, str], totals: Totals) -> None:
+        self._ended[key] = self._ended.get(key, NOTHING) + totals
 
     def rows(self) -> dict[tuple[str, str], Totals]:
         """Return the totals per (model, category), in the order of their names."""

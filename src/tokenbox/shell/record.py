@@ -13,7 +13,7 @@ from tokenbox.conversation.result_forms import handle_of
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Call, Ledger, Totals
 from tokenbox.shell.errors import SessionFailed
-from tokenbox.store.calls import CallSpan
+from tokenbox.store.calls import CallField, CallSpan
 from tokenbox.store.errors import DuplicateSession, SessionChanged
 from tokenbox.store.turns import Turn, TurnState
 
@@ -46,6 +46,8 @@ class SessionRecord:
     _store: Store | None = None
     _session: StoredSession | None = None
     _shared: bool = False
+    _before: Mapping[tuple[str, str], Totals] = field(default_factory=dict)
+    """The totals of the sessions that this process had before."""
 
     @property
     def store(self) -> Store:
@@ -71,12 +73,14 @@ class SessionRecord:
     def sessions(self) -> list[SessionInfo]:
         return self.store.sessions.list()
 
-    def resume(self, session: StoredSession, calls: Iterable[Call]) -> None:
+    def resume(self, session: StoredSession) -> None:
+        rows = self._stored_rows(session)
+        self.leave()
         self._session, self.name = session, session.info.name
-        self.ledger = Ledger(calls)
+        self._before, self.ledger = {}, Ledger(rows=rows)
 
     def leave(self) -> None:
-        self._session, self.name = None, None
+        self._session, self.name, self._before = None, None, self.ledger.rows()
         self.positions, self.summary_position = {}, None
 
     def append(self, numbered: Mapping[int, Message], count: Callable[[str], TokenCount]) -> None:
@@ -159,15 +163,23 @@ class SessionRecord:
 
     def spent(self) -> Totals:
         """Return the totals of this session, including calls that another shell made in it."""
-        if self._session is not None and self.kept:
-            span = CallSpan(session=self._session.info.id)
+        session = self._session
+        if session is not None and self.kept:
 
             def read() -> None:
-                for call in self.store.calls.each(span):
-                    self.ledger.record(call)
+                self.ledger = Ledger(rows=[*self._before.items(), *self._stored_rows(session)])
 
             self._write(read)
         return self.ledger.total
+
+    def _stored_rows(self, session: StoredSession) -> list[tuple[tuple[str, str], Totals]]:
+        """Read the totals of a session per (model, category)."""
+        by, span = (CallField.MODEL, CallField.CATEGORY), CallSpan(session=session.info.id)
+        return [
+            ((str(model), str(category)), row.totals)
+            for row in self.store.calls.rows(by, span)
+            for model, category in [row.key]
+        ]
 
     def spent_today(self) -> Totals:
         """Return the totals of all calls of this day (UTC), in any session."""

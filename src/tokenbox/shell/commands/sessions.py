@@ -16,7 +16,6 @@ from tokenbox.files import OWN, open_regular, replace
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.screen import figure, plural
 from tokenbox.store.bundles import Bundles, bundles_of
-from tokenbox.store.calls import CallSpan
 from tokenbox.store.key_files import read_signer
 from tokenbox.store.sessions import SAVED, StoredSession
 
@@ -64,11 +63,9 @@ def continue_session(session: Session, stored: StoredSession) -> None:
     """Load the messages, pins, summary, model and budget of a stored session."""
     info, conversation = stored.info, session.context.conversation
     turns = stored.turns()
-    calls = session.record.store.calls.each(CallSpan(session=info.id))
+    session.record.resume(stored)
     conversation.reset()
     session.context.offers = []
-    session.record.leave()
-    session.record.resume(stored, calls)
     for turn in turns:
         message = Message.of(turn.message)
         if message.role.value == "system":
