@@ -165,6 +165,53 @@ def test_save_load_and_list(start: Begin, llama: LlamaServer, tmp_path: Path) ->
     assert len(session.record.sessions()) == 3
 
 
+def test_a_session_is_deleted_by_its_full_name_and_its_calls_stay(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, name="mine")
+    take(session, "hello")
+    take(session, ":sessions delete mine")
+    assert heard.problems[-1].message.endswith(":reset")
+    take(session, ":reset")
+    take(session, "another")
+    take(session, ":sessions delete min")
+    assert heard.problems[-1].code == "no_such_item"
+    assert len(session.record.sessions()) == 2
+    take(session, ":sessions delete mine")
+    assert heard.notices[-1] == "[deleted 'mine' with 2 messages; its calls stay in tokenbox cost]"
+    assert [info.id for info in session.record.sessions()] == [session.record.session_id]
+    assert session.record.store.calls.totals().calls == 2
+    for line, code in (
+        (":sessions delete mine", "unknown_session"),
+        (":sessions delete", "bad_arguments"),
+        (":sessions mine", "bad_arguments"),
+    ):
+        take(session, line)
+        assert heard.problems[-1].code == code
+
+
+def test_a_session_goes_on_with_the_instructions_of_its_project_only(
+    start: Begin, llama: LlamaServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    (folder / "AGENTS.md").write_text("Speak like a pirate.")
+    (folder / "other.md").write_text("Speak like a king.")
+    (folder / "below").mkdir()
+    session, _ = start(llama.url, name="mine")
+    take(session, "hello")
+    take(session, ":project on")
+    take(session, "!cd below")
+    again, heard = start(llama.url, name="mine", resume=True)
+    assert "pirate" in again.context.messages()[0]["content"]
+    assert heard.notices[0] == f"[its folder was {folder}/below; to change to it: !cd {folder}/below]"
+    take(again, ":project other.md")
+    third, heard = start(llama.url, "[shell]\nproject = true\n", name="mine", resume=True)
+    assert "pirate" in third.context.messages()[0]["content"]  # of the settings of this folder
+    note = f"[its project instructions were {folder}/other.md; to send them: :project {folder}/other.md]"
+    assert note in heard.notices
+    take(third, ":project off")
+    fourth, _ = start(llama.url, "[shell]\nproject = true\n", name="mine", resume=True)
+    assert fourth.context.messages()[0]["role"] == "user"
+
+
 def test_what_was_dropped_stays_in_the_record_and_not_in_the_context(
     start: Begin, llama: LlamaServer, tmp_path: Path
 ) -> None:

@@ -129,7 +129,10 @@ def take(session: Session, line: str) -> None:
 def run_command(session: Session, command: str, *, asked: bool = False) -> None:
     """Run a command of the user, and offer its output if it has any or if a question is about it."""
     ran = run(command, session.place, session.screen.command_output, session.screen.keyboard)
+    moved = ran.place.folder != session.place.folder
     session.place = ran.place
+    if moved:
+        session.record.settings_changed()
     session.models.keys.learn(ran.place.variables)
     session.typed += ran.typed.decode("utf-8", "replace")
     notices = [f"exit status {ran.status}"] if ran.status else []

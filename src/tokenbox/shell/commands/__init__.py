@@ -138,7 +138,9 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     ),
     MetaCommand("save", "[NAME|FILE.json]", "name the session, or write it to a file", sessions.save),
     MetaCommand("load", "NAME|FILE.json", "continue a saved session", sessions.load, session_names),
-    MetaCommand("sessions", "", "list the saved sessions", sessions.sessions),
+    MetaCommand(
+        "sessions", "[delete NAME]", "list the saved sessions, or delete one", sessions.sessions, ("delete",)
+    ),
     MetaCommand("config", "", "list all settings and their sources", models.config),
     MetaCommand("quit", "", "leave (or press Ctrl-D)", quit_shell),
 )

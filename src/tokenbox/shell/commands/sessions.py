@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError
 from tokenbox.files import OWN, open_regular, replace
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
+from tokenbox.shell.memory import find_instructions
 from tokenbox.shell.screen import figure, plural
 from tokenbox.store.bundles import Bundles, bundles_of
 from tokenbox.store.key_files import read_signer
@@ -83,9 +86,9 @@ def continue_session(session: Session, stored: StoredSession) -> None:
 
 
 def _restore(session: Session, settings: object, model: str | None) -> None:
-    """Restore the model, budget and tools of the session, as far as they are still valid.
+    """Restore the model, budget, tools and project instructions of the session, as far as they are valid.
 
-    The options of the command line take precedence.
+    The options of the command line take precedence. The folder stays: the user is told of another one.
     """
     if model and model != session.models.name and not _is_flag(session, "model"):
         try:
@@ -98,6 +101,26 @@ def _restore(session: Session, settings: object, model: str | None) -> None:
     if type(budget) is int and budget >= 0 and not _is_flag(session, "shell.token_budget"):
         session.set_budget(budget)
     session.proposals_on = settings.get("tools") is True
+    if "project" in settings:
+        _restore_project(session, settings["project"])
+    folder = settings.get("folder")
+    if isinstance(folder, str) and folder != session.place.folder:
+        session.screen.notice(f"[its folder was {folder}; to change to it: !cd {shlex.quote(folder)}]")
+
+
+def _restore_project(session: Session, path: object) -> None:
+    """Restore the project instructions that are those of the current folder.
+
+    Others are only named: a session may come from a file, which must not choose what is read and sent.
+    """
+    found = None
+    if path is not None:
+        with suppress(NoSuchItem):
+            found = find_instructions(session.place.folder)
+        if found is None or found.path != path:
+            session.screen.notice(f"[its project instructions were {path}; to send them: :project {path}]")
+            return
+    session.context.project = found
 
 
 def _is_flag(session: Session, key: str) -> bool:
@@ -124,7 +147,15 @@ def _take_back_unanswered(session: Session) -> None:
     session.screen.notice(f"[your last question was not answered; ask again: {shown[-200:]}]")
 
 
-def sessions(session: Session, _: str) -> None:
+def sessions(session: Session, arguments: str) -> None:
+    """List the stored sessions, or delete one, which must be named in full: it cannot be brought back."""
+    action, _, name = arguments.partition(" ")
+    name = name.strip()
+    if action == "delete" and name:
+        _delete(session, name)
+        return
+    if arguments:
+        raise BadArguments(":sessions takes no arguments, or delete NAME.")
     found = session.record.sessions()
     if not found:
         session.screen.text("no saved sessions")
@@ -141,6 +172,20 @@ def sessions(session: Session, _: str) -> None:
         for info in found
     ]
     session.screen.table(("", "name", "last used (UTC)", "messages", "model", "project"), rows)
+
+
+def _delete(session: Session, name: str) -> None:
+    stored = session.record.store.sessions
+    found = stored.find(name)
+    if name not in {found.name, found.id}:
+        raise NoSuchItem(
+            f"there is no session {name!r}. To delete {found.name!r}, give its name in full.", name=name
+        )
+    if found.id == session.record.session_id:
+        raise SessionFailed("this is the session that you are in. To leave it first: :reset")
+    stored.delete(found.id)
+    messages = plural(found.turns, "message")
+    session.screen.notice(f"[deleted {found.name!r} with {messages}; its calls stay in tokenbox cost]")
 
 
 def proof(session: Session, arguments: str) -> None:
