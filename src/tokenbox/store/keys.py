@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -193,7 +194,7 @@ def _owners(transaction: Transaction, user: str | None, team: str | None) -> tup
         if name is not None:
             owner = find_owner(transaction, kind, name)
             if owner is None:
-                raise no_owner(kind, name)
+                raise no_owner(kind, name, f"Make it: tokenbox gateway {kind}s set {shlex.quote(name[:60])}")
             found.append(owner)
     return tuple(found)
 

@@ -118,7 +118,7 @@ class Owners:
         """
         with self._database.writing() as transaction:
             if find_owner(transaction, kind, name) is None:
-                raise no_owner(kind, name)
+                raise no_owner(kind, name, f"`tokenbox gateway {kind}s list` shows those there are.")
             column = _COLUMN[kind]
             rows = transaction.rows(
                 f"SELECT name FROM tokenbox_keys WHERE {column} = :name AND revoked IS NULL ORDER BY name",
@@ -145,10 +145,8 @@ def find_owner(transaction: Transaction, kind: OwnerKind, name: str) -> Owner | 
     return _owner(rows[0]) if rows else None
 
 
-def no_owner(kind: OwnerKind, name: str) -> OwnerProblem:
-    return OwnerProblem(
-        f"there is no {kind} {name[:60]!r}. Make it: tokenbox gateway {kind}s set {name[:60]!r}"
-    )
+def no_owner(kind: OwnerKind, name: str, remedy: str) -> OwnerProblem:
+    return OwnerProblem(f"there is no {kind} {name[:60]!r}. {remedy}", name=name[:100])
 
 
 def check_quotas(quotas: Sequence[Quota]) -> None:
