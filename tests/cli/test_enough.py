@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FILES = {
     "chat.json": '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is due?"}]',
     "prompt.toml": '[[sections]]\nid = "rules"\ncontent = "Answer from the notes only, and say so."\n',
+    "small.toml": 'budget = 2\n[[sections]]\nid = "rules"\nrole = "user"\ncontent = "Use notes."\n',
     "notes.md": "# Notes\n\nThe launch is on Friday.\n",
 }
 
@@ -30,6 +31,8 @@ FILES = {
         "fit chat.json -b3 --explain",
         "layout prompt.toml --budget 2 -t o200k_base",
         "layout prompt.toml --budget 2 --tokenizer o200k_base --explain",
+        "layout small.toml -t o200k_base",
+        "layout small.toml -t o200k_base --messages",
         "pack notes.md --budget 20 --priority '*.md=critical'",
     ],
 )

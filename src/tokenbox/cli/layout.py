@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import tokenbox
 from tokenbox.cli import streams, terminal
@@ -38,6 +38,8 @@ class LayoutCommand:
 
     Example: tokenbox layout prompt.toml --budget 8000 --explain
     """
+
+    overrides_budget: ClassVar[bool] = True
 
     document: str | None = argument(
         "DOC", "A layout document: .toml, .yaml or .json; - is standard input.", None

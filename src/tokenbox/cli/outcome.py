@@ -97,14 +97,15 @@ def reporting(*, as_json: bool = False, takes_budget: bool = False) -> Iterator[
 def reported(command: Callable[..., Any]) -> Callable[..., int]:
     """Return a command for typer: its errors are reported, and its status is 0 unless it returns another.
 
-    A command is a function of its options, or a class of them whose ``run`` does the work.
+    A command is a function of its options, or a class of them whose ``run`` does the work. With
+    ``overrides_budget``, its --budget overrides any other, so that an overflow can always be answered by it.
     """
     declared = signature(command)
+    overrides = getattr(command, "overrides_budget", False)
 
     def run(**options: object) -> int:
-        with reporting(
-            as_json=options.get("as_json") is True, takes_budget=options.get("budget") is not None
-        ):
+        takes_budget = overrides or options.get("budget") is not None
+        with reporting(as_json=options.get("as_json") is True, takes_budget=takes_budget):
             _refuse_empty_names(declared, options)
             found = command(**options)
             return (found.run() if isinstance(command, type) else found) or Exit.OK
@@ -133,8 +134,8 @@ def _refuse_empty_names(declared: Signature, given: Mapping[str, object]) -> Non
 def report(error: TokenboxError, *, takes_budget: bool = False) -> Exit:
     """Write the error to standard error; a terminal also shows a picture of what does not fit.
 
-    ``takes_budget``: the budget is an option of the command that runs, so that it can be raised there. The
-    default of another command may be a model's limit, which cannot.
+    ``takes_budget``: the command that runs can raise the budget by an option. The default of another command
+    may be a model's limit, which cannot be raised.
     """
     if isinstance(error, ContextCriticalOverflow) and terminal.errors_are_seen():
         terminal.show_overflow(error)
