@@ -231,7 +231,7 @@ def test_the_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for place in (tmp_path, tmp_path / "pipe", "/dev/null", Path(sys.executable) / "x.db"):
+    for place in (tmp_path, tmp_path / "pipe", "/dev/null", "a\0b", Path(sys.executable) / "x.db"):
         with pytest.raises(StoreUnavailable, match=r"it cannot be opened|is not a regular file"):
             open_store(place)
 
@@ -244,6 +244,28 @@ def test_a_store_of_a_newer_program_is_not_touched(store: Store, where: str) -> 
     ) as caught:
         open_store(where)
     assert caught.value.details == {"version": 99, "known": len(MIGRATIONS)}
+
+
+@pytest.mark.parametrize("change", [f"DELETE FROM {SCHEMA}", f"UPDATE {SCHEMA} SET version = -1"])
+def test_a_store_without_its_version_is_damaged(store: Store, where: str, change: str) -> None:
+    with store.database.writing() as transaction:
+        transaction.change(change)
+    with pytest.raises(StoreDamaged, match="it has no version of its schema"):
+        open_store(where)
+
+
+def test_rows_of_another_program_are_damaged(store: Store) -> None:
+    session = store.sessions.create("id", "mine", NOON)
+    session.append(Turn({"role": "user", "content": "hello"}, NOON))
+    for change, read in (
+        ("UPDATE tokenbox_turns SET written = 'yesterday'", session.turns),
+        ("UPDATE tokenbox_turns SET state = 'lost'", session.turns),
+        ("UPDATE tokenbox_sessions SET updated = 'now'", store.sessions.list),
+    ):
+        with store.database.writing() as transaction:
+            transaction.change(change)
+        with pytest.raises(StoreDamaged, match="cannot be read: .* Another program wrote it"):
+            read()
 
 
 def test_an_older_store_is_brought_up_to_date(store: Store, where: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tokenbox.store.errors import StoreTooNew
+from tokenbox.store.errors import StoreDamaged, StoreTooNew
 
 if TYPE_CHECKING:
     from tokenbox.store.database import Database, Transaction
@@ -154,7 +154,14 @@ def _version(transaction: Transaction, name: str, known: int) -> int | None:
     """Return the number of migrations of the database; None if it is new."""
     if not transaction.has_table(SCHEMA):
         return None
-    version = int(transaction.rows(f"SELECT version FROM {SCHEMA}")[0][0])
+    rows = transaction.rows(f"SELECT version FROM {SCHEMA}")
+    version = rows[0][0] if len(rows) == 1 else None
+    if not isinstance(version, int) or version < 0:
+        raise StoreDamaged(
+            f"{name}: it has no version of its schema, because another program changed it. "
+            "Move it away and a new one is made.",
+            database=name,
+        )
     if version > known:
         raise StoreTooNew(
             f"{name}: its schema has version {version}, and this tokenbox knows {known}. "

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.call import MAX_NAME, parse_time, storable, time_text
+from tokenbox.ledger.errors import LedgerError
 from tokenbox.records import to_record
 from tokenbox.store.errors import (
     AmbiguousSession,
     DuplicateSession,
     InvalidSession,
     SessionChanged,
+    StoreDamaged,
     UnknownSession,
 )
 from tokenbox.store.turns import Turn, TurnState, json_text, json_value
@@ -379,26 +381,31 @@ def _only(info: SessionInfo, *names: str) -> dict[str, Value]:
 
 def _info(row: Sequence[Any]) -> SessionInfo:
     session_id, name, created, updated, model, project, settings = row
+    try:
+        times = parse_time(created), parse_time(updated)
+    except LedgerError as error:
+        raise _damaged(f"session {name!r}", error) from None
     return SessionInfo(
-        session_id,
-        name,
-        parse_time(created),
-        parse_time(updated),
-        model,
-        project,
-        json_value(settings, f"settings of session {name!r}"),
+        session_id, name, *times, model, project, json_value(settings, f"settings of session {name!r}")
     )
 
 
 def _turn(row: Sequence[Any]) -> Turn:
     message, written, tokens, exact, pinned, state, position, place = row
-    return Turn(
-        json_value(message, f"turn {position}"),
-        parse_time(written),
-        tokens,
-        bool(exact),
-        bool(pinned),
-        TurnState(state),
-        position,
-        place,
-    )
+    try:
+        return Turn(
+            json_value(message, f"turn {position}"),
+            parse_time(written),
+            tokens,
+            bool(exact),
+            bool(pinned),
+            TurnState(state),
+            position,
+            place,
+        )
+    except (LedgerError, ValueError) as error:
+        raise _damaged(f"turn {position}", error) from None
+
+
+def _damaged(what: str, error: Exception) -> StoreDamaged:
+    return StoreDamaged(f"{what} in the database cannot be read: {error} Another program wrote it.")

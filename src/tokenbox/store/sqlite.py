@@ -100,9 +100,9 @@ class SQLiteDatabase:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Not blocking, because the path may be a pipe.
             opened = os.open(path, os.O_RDONLY | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o600)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a name with a NUL
             raise StoreUnavailable(
-                f"{self.name}: it cannot be opened: {error.strerror}. Name another file.",
+                f"{self.name}: it cannot be opened: {getattr(error, 'strerror', error)}. Name another file.",
                 database=self.name,
             ) from None
         try:
