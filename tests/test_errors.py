@@ -83,3 +83,14 @@ def test_the_tree_is_whole() -> None:
     wanted = {k for k in ours() if k.__base__ is TokenboxError or k.__module__ == errors.__name__}
     assert sorted(k.__name__ for k in wanted if k.__name__ not in drawn) == []
     assert sorted(k.code for k in wanted if k.__module__ == errors.__name__ and k.code not in drawn) == []
+
+
+def test_a_count_and_its_noun_agree() -> None:
+    assert [errors.plural(number, "token") for number in (0, 1, 2, 1000)] == [
+        "0 tokens",
+        "1 token",
+        "2 tokens",
+        "1,000 tokens",
+    ]
+    assert errors.plural(1, "entry", "entries") == "1 entry"
+    assert errors.plural(3, "entry", "entries") == "3 entries"

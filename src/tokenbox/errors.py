@@ -234,7 +234,7 @@ class ContextCriticalOverflow(LayoutError, code="context_critical_overflow"):
         rest = len(self.critical) - len(largest)
         more = f" and {rest} more" if rest else ""
         super().__init__(
-            f"the critical {what} need {about}{fixed_load:,} tokens, the budget is {budget:,}: "
+            f"the critical {what} need {about}{plural(fixed_load, 'token')}, the budget is {budget:,}: "
             f"{about}{self.deficit:,} too many ({names}{more}). "
             f"Smallest change: {self.smallest_change['say']}.",
             fixed_load=fixed_load,
@@ -301,6 +301,11 @@ class DocumentError(TokenboxError, code="document_invalid"):
         self.file, self.line, self.path = file, line, path
         if code is not None:
             self.code = code  # type: ignore[misc]  # a narrower code than the class's
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """Return ``1 token`` or ``2,048 tokens``; ``many`` is the plural of a noun that takes more than an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 _MAX_SHOWN = 80  # a SHA-256 with its quotes is shown in full

@@ -137,7 +137,7 @@ def test_a_conversation_that_cannot_be_counted_still_has_a_repr() -> None:
 
     found = tokenbox.Conversation(count=fails)
     found.user("hello")
-    assert repr(found).startswith("<Conversation: 1 messages, not counted: ")
+    assert repr(found).startswith("<Conversation: 1 message, not counted: ")
     assert Tags(found._repr_html_()).names == {"pre"}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tokenbox
 from tests.effort import examples
 from tokenbox.content.section import Section
-from tokenbox.errors import ContextCriticalOverflow
+from tokenbox.errors import ContextCriticalOverflow, plural
 from tokenbox.render.explain import MAX_ROWS, explain, overflow_picture
 from tokenbox.render.lines import ASCII, UNICODE, cells, plain, printable
 from tokenbox.render.whatif import Column, whatif_lines
@@ -149,7 +149,7 @@ def test_what_is_left_out_is_said_and_summed() -> None:
 def test_tiny_budgets_and_no_sections(budget: int) -> None:
     assert "no sections" in explain(tokenbox.layout([], budget, "utf8-bytes"))
     flexible = tokenbox.layout([{"id": "a", "content": "bb", "shrink": 1}], budget, "utf8-bytes")
-    assert f"{budget} of {budget} tokens" in explain(flexible)
+    assert f"{budget} of {plural(budget, 'token')}" in explain(flexible)
 
 
 def test_layout_explains_itself() -> None:

@@ -518,6 +518,20 @@ def test_a_call_of_an_unknown_cost_is_sent_under_a_cap_only_if_the_settings_allo
         assert heard.problems == []
 
 
+def test_a_budget_and_a_setting_are_written_as_elsewhere(start: Begin) -> None:
+    session, heard = start()
+    for line, budget in ((":budget 8k", 8000), (":budget 12,000", 12_000), (":budget 900 tokens", 900)):
+        take(session, line)
+        assert session.context.budget == budget
+    take(session, ":set token_budget 8k")
+    assert heard.problems[-1].message.endswith("not '8k'. Write 8000.")
+    take(session, ":set cap_at_dollars 2.5")
+    assert str(session.settings.cap) == "2.5"
+    for name in ("cost.max_turns", "nothing", "models.x.endpoint", "shell."):
+        take(session, f":set {name} 3")
+        assert heard.problems[-1].message.startswith(f"there is no setting {name!r}")
+
+
 def test_a_cap_reads_the_sum_of_a_session_and_not_each_call_of_it(start: Begin) -> None:
     settings = '[catalog.m]\nprice_input = "1"\nprice_output = "1"\ndate = 2026-11-01\n'
     with serving(routes(*[says("ok")] * 9)) as server, patch.object(Calls, "each") as each:

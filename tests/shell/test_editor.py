@@ -26,7 +26,7 @@ def test_a_long_paste_is_one_mark() -> None:
     log = "\n".join(f"line {n}" for n in range(FOLDED_LINES + 1))
     mark = pastes.folded(log)
     assert mark == f"[paste 1: 9 lines, {len(log)} characters]"
-    assert pastes.folded("x" * (FOLDED_CHARACTERS + 1)) == "[paste 2: 1 lines, 1,001 characters]"
+    assert pastes.folded("x" * (FOLDED_CHARACTERS + 1)) == "[paste 2: 1 line, 1,001 characters]"
     assert pastes.unfolded(f"what is wrong in {mark}?") == f"what is wrong in {log}?"
 
 

@@ -264,7 +264,7 @@ def test_rows_of_another_program_are_damaged(store: Store) -> None:
     ):
         with store.database.writing() as transaction:
             transaction.change(change)
-        with pytest.raises(StoreDamaged, match="cannot be read: .* Another program wrote it"):
+        with pytest.raises(StoreDamaged, match=r"cannot be read: .* Another program wrote it"):
             read()
 
 

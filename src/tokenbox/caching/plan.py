@@ -28,7 +28,7 @@ from tokenbox.catalog import Price
 from tokenbox.catalog.names import checked_name
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
-from tokenbox.errors import TokenboxError, shown
+from tokenbox.errors import TokenboxError, plural, shown
 from tokenbox.integers import whole
 from tokenbox.ledger.cost import dollars
 from tokenbox.models import counters_for
@@ -87,9 +87,10 @@ class CachePlan:
 
     def explain(self) -> str:
         """Return the plan as text."""
-        lines = [f"{self.model}: ~{self.tokens:,} tokens, cache of {self.provider.value}"]
+        lines = [f"{self.model}: ~{plural(self.tokens, 'token')}, cache of {self.provider.value}"]
         lines += [
-            f"  breakpoint at {one.place}, ~{one.tokens:,} tokens, for {_lifetime(one.seconds)}: {one.why}"
+            f"  breakpoint at {one.place}, ~{plural(one.tokens, 'token')}, "
+            f"for {_lifetime(one.seconds)}: {one.why}"
             for one in self.breakpoints
         ]
         lines += [f"  {name} = {value}" for name, value in self.fields.items()]

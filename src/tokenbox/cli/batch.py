@@ -23,6 +23,7 @@ from tokenbox.cli.outcome import Exit, UsageProblem, only_one, report
 from tokenbox.cli.proving import PROOF, PROOF_DIR, proving
 from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_record
 from tokenbox.engine.result import Policy
+from tokenbox.errors import plural
 from tokenbox.integers import digits
 from tokenbox.ledger.cost import dollars
 from tokenbox.render.lines import Line, Span, Style, printable
@@ -158,7 +159,7 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
 def _report_failures(found: BatchSummary) -> None:
     if found.skipped:
         names = ", ".join(found.skipped[:3])
-        write_error(f"{len(found.skipped):,} files of another format were skipped: {printable(names)}\n")
+        write_error(f"skipped {plural(len(found.skipped), 'file')} of another format: {printable(names)}\n")
     if found.failed:
         codes = ", ".join(f"{code} {count:,}" for code, count in sorted(found.tally.errors.items()))
         write_error(f"{found.failed:,} of {found.tally.rows:,} rows failed: {printable(codes)}\n")
@@ -170,13 +171,12 @@ def _report_failures(found: BatchSummary) -> None:
 def _picture(found: BatchSummary) -> list[Line]:
     tally = found.tally
     about = "" if tally.exact else "~"
-    shards = f"{found.shards:,} shard{'' if found.shards == 1 else 's'}"
+    shards = plural(found.shards, "shard")
     if found.reused:
         shards += f", {found.reused:,} done before"
     saved = f"{about}{tally.saved:,}"
     if tally.unmeasured:
-        rows_of = "1 row" if tally.unmeasured == 1 else f"{tally.unmeasured:,} rows"
-        saved += f"; the saving of {rows_of} is unknown"
+        saved += f"; the saving of {plural(tally.unmeasured, 'row')} is unknown"
     rows = [("rows", f"{tally.rows:,} in {shards}")]
     rows += [
         (name, _share(tally.outcomes[name], tally.rows)) for name in ("whole", "cut", "refused", "failed")
@@ -265,7 +265,7 @@ class _Meter:
         if done["own_bytes"]:
             rest = f", about {_duration(seconds * self._left / done['own_bytes'])} left"
         rates = f"{rate:,.0f} rows/s, {speed:,.0f} tokens/s"
-        return f"{rows:,} rows, {rates}, {share} % cut, refused or failed{rest}"
+        return f"{plural(rows, 'row')}, {rates}, {share} % cut, refused or failed{rest}"
 
     def stop(self) -> None:
         if self._drawn and self._in_place:

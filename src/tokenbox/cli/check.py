@@ -21,7 +21,7 @@ from tokenbox.compose.requests import Count
 from tokenbox.config import Config
 from tokenbox.config.keys import key_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
-from tokenbox.errors import TokenboxError, shown
+from tokenbox.errors import TokenboxError, plural, shown
 from tokenbox.folder.git import GitProblem, git_renames, run_git
 from tokenbox.policy.guard import needed
 from tokenbox.records import to_record
@@ -258,11 +258,11 @@ def _remedy(file: Checked) -> str:
         enough = needed(file.count)[0]
         margin = "" if file.count.exact else f" ({enough:,} with the safety margin of an estimate)"
         return (
-            f"{about}{file.count.total:,} tokens{margin}, {file.over:,} over its budget. Shorten it, or: "
-            f"tokenbox config set {shlex.quote(file.group.key('budget'))} {enough}"
+            f"{about}{plural(file.count.total, 'token')}{margin}, {file.over:,} over its budget. "
+            f"Shorten it, or: tokenbox config set {shlex.quote(file.group.key('budget'))} {enough}"
         )
     return (
-        f"{about}{file.count.total:,} tokens, {file.change:+,} since the base, and at most "
+        f"{about}{plural(file.count.total, 'token')}, {file.change:+,} since the base, and at most "
         f"{Decimal(100) * (file.group.growth or 0):f} % are allowed ({file.group.key('growth')})."
     )
 
@@ -271,7 +271,7 @@ def _markdown(checked: Sequence[Checked]) -> Iterator[str]:
     """Yield a summary, and a table of the files that are new, changed or over a limit."""
     wrong = [file for file in checked if file.outcome is not CheckOutcome.OK]
     shown = [file for file in checked if file in wrong or file.change or file.before is None]
-    files = "1 file" if len(checked) == 1 else f"{len(checked):,} files"
+    files = plural(len(checked), "file")
     yield f"**tokenbox check**: {files}, {len(wrong) or 'none'} over\n"
     if shown:
         yield "\n| file | tokens | budget | change | outcome |\n|---|---:|---:|---:|---|\n"

@@ -13,6 +13,7 @@ import tokenbox
 from tokenbox.cli import clock, streams, terminal
 from tokenbox.cli.options import AS_JSON, flag, option
 from tokenbox.cli.outcome import UsageProblem
+from tokenbox.errors import plural
 from tokenbox.ledger.call import Call, time_text
 from tokenbox.ledger.errors import InvalidCall, LedgerError
 from tokenbox.ledger.totals import HEADS, Totals, aligned, cells, notes, total
@@ -138,7 +139,9 @@ def _import(name: str, where: str | None) -> None:
     ]
     with open_store(where) as store:
         added = store.calls.record(*calls)
-        streams.write_text(f"{len(calls):,} calls read, {added:,} of them new to {printable(store.name)}\n")
+        streams.write_text(
+            f"{plural(len(calls), 'call')} read, {added:,} of them new to {printable(store.name)}\n"
+        )
 
 
 def _call(line: str, shown: str, number: int) -> Call:

@@ -18,7 +18,7 @@ from tokenbox.cli.outcome import UsageProblem, group
 from tokenbox.compose.blocks import BlockLayout, Verbosity, render_blocks
 from tokenbox.content.block_kinds import AnnotationKind
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities
-from tokenbox.errors import EmptyInput
+from tokenbox.errors import EmptyInput, plural
 from tokenbox.folder.manifest import block_record, read_manifest
 from tokenbox.lcp import BlockEvent, ContentStore, Event, Header, Pack
 from tokenbox.lcp.encoder import encode_entries
@@ -92,7 +92,7 @@ def validate(file: str = PACK_FILE, store: str | None = STORE, as_json: bool = A
     if as_json:
         streams.write_record("lcp.validate", {"valid": True, "header": _header(header), "blocks": blocks})
     else:
-        streams.write_text(f"valid: {blocks:,} block{'' if blocks == 1 else 's'}\n")
+        streams.write_text(f"valid: {plural(blocks, 'block')}\n")
 
 
 def encode(
@@ -177,7 +177,9 @@ def render(
         streams.deliver(streams.json_bytes(result.to_dict()) if as_json else result.text.encode(), output)
     if result.over:
         about = "" if result.tokenizer.exact else "~"
-        streams.write_error(f"note: {about}{result.over:,} tokens over the budget of {result.budget:,}\n")
+        streams.write_error(
+            f"note: {about}{plural(result.over, 'token')} over the budget of {result.budget:,}\n"
+        )
 
 
 def stats(

@@ -23,6 +23,7 @@ from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one, reporting
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving
 from tokenbox.cli.watching import watch
+from tokenbox.errors import plural
 from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
 from tokenbox.store.stored_counts import StoredCounts, default_folder
@@ -314,7 +315,7 @@ class _Run:
             assert choices.budget is not None  # noqa: S101  # `verify` checked it
             over = result.total - choices.budget
             verdict = "fits" if over <= 0 else f"does not fit, {about}{over:,} over"
-            streams.write_text(f"{about}{result.total:,} of {choices.budget:,} tokens: {verdict}\n")
+            streams.write_text(f"{about}{result.total:,} of {plural(choices.budget, 'token')}: {verdict}\n")
             return Exit.OK if over <= 0 else Exit.DOES_NOT_FIT
         data: Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
         if choices.text_format is PackFormat.JSON:
@@ -328,7 +329,7 @@ class _Run:
             for number, part in enumerate(parts, 1):
                 name = f"{stem}.{number}{suffix}"
                 streams.deliver(part.text.encode(), name)
-                streams.write_error(f"{printable(name)}: {part.total:,} tokens\n")
+                streams.write_error(f"{printable(name)}: {plural(part.total, 'token')}\n")
         elif choices.output is not None or not (choices.explain or choices.copy):
             streams.deliver(data, choices.output)
         if choices.explain:
@@ -370,7 +371,7 @@ def _outcome(result: packing.PackedFolder, about: str) -> str:
     shown = ", ".join(f"{forms[form]:,} {name}" for form, name in names.items() if forms[form])
     budget = "" if result.rendering.budget is None else f" of {result.rendering.budget:,}"
     tokens = f"{about}{result.total:,}{budget} tokens of {result.rendering.tokenizer.name}"
-    return f"{tokens}; {len(result.files):,} file{'' if len(result.files) == 1 else 's'}: {shown}"
+    return f"{tokens}; {plural(len(result.files), 'file')}: {shown}"
 
 
 def _report_grammars(source: packing.Source) -> None:

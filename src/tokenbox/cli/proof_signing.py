@@ -15,6 +15,7 @@ from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import DIR, NAME, find_bundle, report_no_bundles, store_in, trusted_keys
 from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, write_record, write_text
+from tokenbox.errors import plural
 from tokenbox.proof.errors import BundleInvalid, LogInvalid
 from tokenbox.proof.verify import verify as verified
 from tokenbox.render.lines import printable
@@ -130,7 +131,7 @@ def verify(
     elif check_log:
         write_text("".join(f"{printable(line)}\n" for line in _log_lines(store, problems, unentered)))
     if wrong:
-        write_error(f"{wrong:,} of {len(names):,} bundles are invalid.\n")
+        write_error(f"Invalid bundles: {wrong:,} of {len(names):,}.\n")
     return Exit.DIFFERENT if wrong or problems else Exit.OK
 
 
@@ -210,7 +211,7 @@ def _inclusion(file: str, bundles: Sequence[str] | None, keys: object) -> Inclus
 def _log_lines(store: Bundles, problems: Sequence[BundleInvalid], unentered: str | None) -> Iterator[str]:
     yield from (error.message for error in problems)
     if not problems:
-        yield f"log: ok, {store.log.size():,} entries"
+        yield f"log: ok, {plural(store.log.size(), 'entry', 'entries')}"
     if unentered is not None:
         yield (
             f"log: {unentered[:12]} is not in it yet: it is being written, or its writer was killed. "

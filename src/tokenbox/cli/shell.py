@@ -43,7 +43,7 @@ def shell(
 
     Plain text is a message. !COMMAND runs a command and offers its output to the context. COMMAND |> QUESTION
     asks about its output. :help lists the commands of the shell. In a pipe, it reads lines and writes plain
-    text, and the exit status is 2 if a line failed.
+    text, and the exit status is that of the last error.
 
     Example: tokenbox shell --endpoint http://127.0.0.1:8080
     """

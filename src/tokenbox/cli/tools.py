@@ -9,6 +9,7 @@ from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import json_bytes, read_syntax, shown_name, write_bytes, write_error, write_record
+from tokenbox.errors import plural
 
 
 def tools(
@@ -41,7 +42,9 @@ def tools(
             write_bytes(json_bytes(shortened.tools))
         about = "" if shortened.exact else "~"
         for step in shortened.steps:
-            write_error(f"{step.shortening.value}: {about}{step.before:,} -> {about}{step.after:,} tokens\n")
+            write_error(
+                f"{step.shortening.value}: {about}{step.before:,} -> {about}{plural(step.after, 'token')}\n"
+            )
         return
     costs = tool_costs(given, counter, messages)
     if as_json:

@@ -25,6 +25,7 @@ from tokenbox.errors import (
     InvalidBudget,
     InvalidSection,
     TokenizerError,
+    plural,
     shown,
 )
 from tokenbox.integers import token_budget
@@ -265,7 +266,7 @@ def _inconsistent(result: Layout) -> TokenizerError:
     """Return the error for a counter whose count of the same text has changed."""
     return TokenizerError(
         f"the counter {result.tokenizer.name} is not consistent: the critical sections alone "
-        f"were {result.fixed_load:,} tokens, and now the same text is {result.total:,}. "
+        f"were {plural(result.fixed_load, 'token')}, and now the same text is {result.total:,}. "
         "A count must depend on the text only."
     )
 

@@ -19,7 +19,7 @@ from tokenbox.conversation.record import Enforced, expanded
 from tokenbox.conversation.relevance import asked
 from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize, without_excess
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
-from tokenbox.errors import InvalidContent, TokenboxError, shown
+from tokenbox.errors import InvalidContent, TokenboxError, plural, shown
 from tokenbox.integers import whole
 from tokenbox.render.html import in_words, picture_of
 
@@ -343,7 +343,7 @@ class Conversation:
             count = self.request_count()
             by = self.identity.name
         except TokenboxError as error:
-            return f"<Conversation: {len(names):,} messages, not counted: {error.message}>"
+            return f"<Conversation: {plural(len(names), 'message')}, not counted: {error.message}>"
         return in_words("Conversation", count.total, self.token_budget, by, names, exact=count.exact)
 
     def _repr_html_(self) -> str:
@@ -411,7 +411,7 @@ class Conversation:
             if self._window.window.next_number != next_number:  # else this loop might not end
                 return self._no_summary(fitting, "summarize has added messages; let it return a text")
             if latest != fitting and over > 0:  # it does not fit even after evicting everything else
-                return self._no_summary(fitting, f"the summary is {over:,} tokens too long")
+                return self._no_summary(fitting, f"the summary is {plural(over, 'token')} too long")
             summarized, fitting = len(evicted), latest
             steps += self._evict(bounds, evicted)
         return (None if latest == before else latest), None

@@ -8,7 +8,7 @@ from decimal import Decimal
 from tokenbox.content.weight import exact_weight
 from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
-from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, raise_budget, shown
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, plural, raise_budget, shown
 from tokenbox.integers import limit
 
 # What a request has beside its messages.
@@ -85,7 +85,7 @@ def overflow(
     if enough:
         name, size = min(enough, key=lambda item: item[1])
         change = {"change": "shorten", "id": name, "by": deficit, "minimum_budget": total}
-        change["say"] = f"shorten {name} ({size:,} tokens) by {deficit:,}, or {raised['say']}"
+        change["say"] = f"shorten {name} ({plural(size, 'token')}) by {deficit:,}, or {raised['say']}"
     return ContextCriticalOverflow(
         fixed_load=total,
         budget=budget,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, plural
 from tokenbox.folder.cutting import cut_all
 from tokenbox.worth.query import NamedPath
 
@@ -86,7 +86,7 @@ def _part_of(file: File, named: str, part: str, memory: CountCache | None) -> tu
         first, last = int(numbers[1]), int(numbers[2] or numbers[1])
         chosen = [piece for piece in pieces if piece.first < last and first <= piece.last]
         count = pieces[-1].last if pieces else 0
-        problem = f"the file has {count:,} line{'' if count == 1 else 's'}."
+        problem = f"the file has {plural(count, 'line')}."
         if last < first:
             chosen, problem = [], f"line {last:,} is before line {first:,}. Write {last}-{first}."
     if not chosen:

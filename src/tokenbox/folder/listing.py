@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import EntryKind
 from tokenbox.content.blocks import FileTreeBlock, TreeEntry
+from tokenbox.errors import plural
 from tokenbox.folder.names import shown
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def folders_only(tree: FileTreeBlock) -> str | None:
     if not lines:
         return None
     files = sum(entry.kind is EntryKind.FILE for entry in tree.entries)
-    here = f"{_files(files)} here, {_files(count)} in all"
+    here = f"{plural(files, 'file')} here, {plural(count, 'file')} in all"
     return "\n".join([here, *lines]) + "\n"
 
 
@@ -257,10 +258,6 @@ def _list_folders(entries: tuple[TreeEntry, ...], depth: int, lines: list[str]) 
         at = len(lines)
         lines.append("")
         inside = _list_folders(entry.children, depth + 1, lines)
-        lines[at] = f"{'  ' * depth}{entry.name}/ ({_files(inside)})"
+        lines[at] = f"{'  ' * depth}{entry.name}/ ({plural(inside, 'file')})"
         count += inside
     return count
-
-
-def _files(count: int) -> str:
-    return f"{count:,} file{'' if count == 1 else 's'}"

@@ -11,7 +11,7 @@ from tokenbox.compose.blocks import render_blocks
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
-from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenizerError, raise_budget
+from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenizerError, plural, raise_budget
 from tokenbox.folder.candidates import PieceForm, numbered
 from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board
 from tokenbox.folder.focus import in_focus
@@ -390,7 +390,7 @@ class _Packer:
         sizes = [listing.least] if smallest is None else [listing.least, smallest]
         least = budget - free + min(sizes)
         raise NothingFits(
-            f"the smallest pack of these files takes {least:,} tokens, and the budget is {budget:,}. "
+            f"the smallest pack of these files takes {plural(least, 'token')}, and the budget is {budget:,}. "
             f"Use --budget {least}.",
             budget=budget,
             minimum_budget=least,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, plural
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.git import git_diff, latest_changes
 from tokenbox.folder.globs import is_for_files, last_match, matcher
@@ -264,7 +264,7 @@ class _Reader:
             signs = [line[:1] for hunk in block.hunks for line in hunk.lines.split(b"\n")]
             added, removed = signs.count(b"+"), signs.count(b"-")
             if added + removed > _MAX_CHANGED:
-                number = f"{added:,} lines added, {removed:,} removed"
+                number = f"{plural(added, 'line')} added, {removed:,} removed"
                 self.notes.append(Note(name, NoteKind.COUNTED, number))
                 return DiffBlock(name, (replace(block.hunks[0], lines=f"[{number}]\n".encode()),))
         hunks = []

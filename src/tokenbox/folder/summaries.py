@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import MissingExtra, plural
 from tokenbox.tokenizers.estimates import Chars4
 
 # The limits of a summary made of first lines.
@@ -52,5 +52,5 @@ def _first_lines(text: str) -> str | None:
     left = len(lines) - len(kept)
     if not kept or not left:
         return None
-    shorter = "\n".join(kept) + f"\n[{left:,} more line{'' if left == 1 else 's'}]\n"
+    shorter = "\n".join(kept) + f"\n[{plural(left, 'more line')}]\n"
     return shorter if len(shorter) < len(text) else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tokenbox.content.message import PartKind, media_kind
 from tokenbox.content.request import Api
 from tokenbox.content.unseen import parts_in
+from tokenbox.errors import plural
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
@@ -238,7 +239,7 @@ def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
     owner = level.bucket.key_id.partition(":")[0]
     whose = owner if owner in set(OwnerKind) else "key"
     unit = "tokens" if quota.unit is QuotaUnit.TOKENS else "dollars"
-    advice = "Ask for less at once" if never else f"Try again in {wait} seconds, or ask for less"
+    advice = "Ask for less at once" if never else f"Try again in {plural(wait, 'second')}, or ask for less"
     return Refusal(
         429,
         "quota_exceeded",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.content.request import Api
+from tokenbox.errors import plural
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
@@ -168,7 +169,7 @@ class Upstream:
         elif self.waiting < settings.queue:
             await self._wait_for_slot(settings.queue_seconds)
         else:
-            raise self._busy(f"{self.waiting:,} requests wait already")
+            raise self._busy(f"{plural(self.waiting, 'request')} waiting already")
         self.running += 1
         try:
             yield

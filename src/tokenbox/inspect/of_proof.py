@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.content.items import Item
 from tokenbox.content.message import Message
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, plural
 from tokenbox.inspect.entries import entry_of
 from tokenbox.inspect.of_gateway import BODY, gateway_items
 from tokenbox.inspect.of_messages import opening, text_of
@@ -168,7 +168,7 @@ def _changes(done: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _change(step: Mapping[str, Any]) -> str:
     before, after = _tokens(step.get("before")), _tokens(step.get("after"))
-    sizes = "" if before is None or after is None else f" ({before:,} -> {after:,} tokens)"
+    sizes = "" if before is None or after is None else f" ({before:,} -> {plural(after, 'token')})"
     return f"{step.get('action')}{sizes}"
 
 
@@ -270,7 +270,7 @@ def _why(record: Record) -> str:
     """Return the reason of a step; of a gateway's ``truncate``, its setting."""
     at_most = _tokens(record.get("at_most"))
     if record.get("why") is None and at_most is not None:
-        return f"the setting truncate keeps at most {at_most:,} tokens of an old text"
+        return f"the setting truncate keeps at most {plural(at_most, 'token')} of an old text"
     return str(record.get("why") or "no reason is recorded")
 
 

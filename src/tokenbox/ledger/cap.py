@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.errors import plural
 from tokenbox.ledger.cost import EXACT, ZERO, money_text
 from tokenbox.ledger.errors import LedgerError
 
@@ -85,10 +86,9 @@ _LIMIT: Final = "tokenbox config set policy.reserve_out 4096"
 
 
 def _unknown_so_far(cap: Decimal, calls: int) -> CostCapUnknown:
-    of_calls = "1 call" if calls == 1 else f"{calls:,} calls"
     return CostCapUnknown(
-        f"the cost of {of_calls} so far is unknown, so a cap of ${money_text(cap)} cannot be held. "
-        f"Give the models prices, or allow calls of an unknown cost.\nRun: {_ALLOW}",
+        f"the cost of {plural(calls, 'call')} so far is unknown, so a cap of ${money_text(cap)} cannot "
+        f"be held. Give the models prices, or allow calls of an unknown cost.\nRun: {_ALLOW}",
         unknown="spent",
         calls=calls,
         cap=money_text(cap),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import rfc8785
 
 from tokenbox import named_code
-from tokenbox.errors import TokenboxError, shown
+from tokenbox.errors import TokenboxError, plural, shown
 from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
 from tokenbox.records import to_record
 from tokenbox.tokenizers.cache import text_digest
@@ -221,7 +221,7 @@ def check_budget(name: str, total: int, budget: int) -> None:
     """Raise :class:`StrategyFailed` if what a strategy chose is over the budget."""
     if total > budget:
         raise _broken(
-            name, f"chose {total:,} tokens as a whole, {total - budget:,} over the {budget:,} it had"
+            name, f"chose {plural(total, 'token')} as a whole, {total - budget:,} over the {budget:,} it had"
         )
 
 

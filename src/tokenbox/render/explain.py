@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tokenbox.engine.box import largest_remainder
 from tokenbox.engine.result import Action, Decision
+from tokenbox.errors import plural
 from tokenbox.render.html import tally
 from tokenbox.render.lines import (
     UNICODE,
@@ -166,7 +167,7 @@ class Grid:
         free = layout.budget - layout.total
         dot = f" {self.charset.dot} "
         return (
-            Span(f"{self._counted(layout.total)} of {layout.budget:,} tokens", Style.STRONG),
+            Span(f"{self._counted(layout.total)} of {plural(layout.budget, 'token')}", Style.STRONG),
             Span(f"{dot}{self._counted(free)} free{dot}"),
             Span(f"{printable(layout.tokenizer.name, self.charset)} ({kind})", Style.FAINT),
         )
@@ -282,7 +283,7 @@ class Grid:
     def _summary(self, layout: LayoutShown) -> Iterable[Line]:
         sections = layout.sections
         decisions = tally(section.decision for section in sections)
-        number = f"{len(sections):,} section{'' if len(sections) == 1 else 's'}: {decisions}"
+        number = f"{plural(len(sections), 'section')}: {decisions}"
         legend = f"{self.charset.critical} critical: never cut or dropped"
         if not any(section.critical for section in layout.inputs):
             yield (Span(number),)

@@ -12,6 +12,7 @@ from html import escape
 from importlib import import_module
 from typing import Final, NamedTuple
 
+from tokenbox.errors import plural
 from tokenbox.render.lines import UNICODE, printable
 
 # The maximum number of rows. The bar has all parts; adjacent parts that are too small are merged.
@@ -78,7 +79,7 @@ def figure(
             for name in ("part", "tokens", "decision", "why")
         )
         lines.append(
-            f'<details><summary style="cursor:pointer">{len(parts):,} part{"" if len(parts) == 1 else "s"}'
+            f'<details><summary style="cursor:pointer">{plural(len(parts), "part")}'
             '</summary><table style="border-collapse:collapse;font:inherit;color:inherit">'
             f"<thead><tr>{heads}</tr></thead>"
             f"<tbody>{rows}{rest}</tbody></table></details>"

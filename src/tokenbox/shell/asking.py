@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses.lines import ends_tokens
+from tokenbox.errors import plural
 from tokenbox.ledger import Call, Category, Outcome
 from tokenbox.shell import calls
 from tokenbox.shell.errors import BadArguments, NoModel
@@ -99,7 +100,7 @@ def _add_question(session: Session, text: str, question: str) -> tuple[int | Non
         return size, size
     left, about = tokenizer.count(kept), "" if tokenizer.identity.exact else "~"
     session.screen.notice(
-        f"[{about}{left:,} of {about}{size:,} tokens of the input are sent, the middle is left out: "
-        f"the budget is {session.context.budget:,} tokens; --budget changes it]"
+        f"[{about}{left:,} of {about}{plural(size, 'token')} of the input are sent, the middle is left out: "
+        f"the budget is {plural(session.context.budget, 'token')}; --budget changes it]"
     )
     return size, left

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.errors import NothingFits
+from tokenbox.errors import NothingFits, plural
 from tokenbox.files import open_regular
 from tokenbox.shell.errors import NoSuchItem
 from tokenbox.shell.outputs import OutputOffer
@@ -76,7 +76,7 @@ def _packed(session: Session, texts: list[tuple[str, str]], query: str | None) -
         packed = pack([path for _, path in texts], budget, query, tokenizer=session.tokenizer)
     except NothingFits:
         raise NothingFits(
-            f"{names} cannot be attached in {budget:,} tokens: half of the budget of "
+            f"{names} cannot be attached in {plural(budget, 'token')}: half of the budget of "
             f"{session.context.budget:,}, less what is on offer. Raise :budget, or take back an output with "
             ":drop last.",
             budget=budget,

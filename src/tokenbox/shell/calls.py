@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenbox.errors import plural
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
 from tokenbox.providers import errors
 from tokenbox.providers.events import ChatAnswer, FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell.evidence import of_call
 from tokenbox.shell.keys import KeyFilter
 from tokenbox.shell.models import bounded_count
-from tokenbox.shell.screen import figure, plural
+from tokenbox.shell.screen import in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.catalog import Price
@@ -187,7 +188,7 @@ def call_once(
     thought = KeyFilter(keys, screen.reasoning)
     try:
         verb = "summarizes" if silent else "reads"
-        screen.waiting(f"{session.models.label} {verb} {figure(counted)} tokens")
+        screen.waiting(f"{session.models.label} {verb} {in_tokens(counted)}")
         for event in stream:
             if isinstance(event, TextDelta):
                 thought.end()

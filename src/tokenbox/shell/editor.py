@@ -13,6 +13,7 @@ from prompt_toolkit.history import FileHistory, History
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 
+from tokenbox.errors import plural
 from tokenbox.files import OWN, open_regular
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class Pastes:
         lines = text.count("\n") + 1
         if lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS:
             return text
-        placeholder = f"[paste {len(self._texts) + 1}: {lines:,} lines, {len(text):,} characters]"
+        placeholder = (
+            f"[paste {len(self._texts) + 1}: {plural(lines, 'line')}, {plural(len(text), 'character')}]"
+        )
         self._texts[placeholder] = text
         return placeholder
 

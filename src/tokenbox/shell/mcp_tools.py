@@ -82,8 +82,7 @@ class McpTools:
         """End the connection. Raises :class:`NoSuchItem`."""
         connection = self._connections.pop(name, None)
         if connection is None:
-            known = ", ".join(self._connections) or "none is"
-            raise NoSuchItem(f"no server {name!r} is connected ({known}).", name=name)
+            raise NoSuchItem(f"no server {name!r} is connected. :mcp list shows those that are.", name=name)
         wait_for(_leave(connection))
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.engine.box import largest_remainder
+from tokenbox.errors import plural
 from tokenbox.render.lines import UNICODE, Line, Span, Style
 from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.screen import percent
@@ -47,7 +48,7 @@ def picture(items: Sequence[ContextRow], total: TokenCount, budget: int, width: 
     bar.append(Span(UNICODE.bars[Style.FREE] * cells[-1], Style.FREE))
     about = "" if total.exact else "~"
     full = total.value > budget * FULL // 100
-    figures_of = f"{about}{total.value:,} of {budget:,} tokens, {percent(total.value, budget)}"
+    figures_of = f"{about}{total.value:,} of {plural(budget, 'token')}, {percent(total.value, budget)}"
     left = f"{free:,} free" if total.value <= budget else f"{total.value - budget:,} over"
     head = [Span(figures_of, Style.DROPPED if full else Style.STRONG), Span(f"  {left}", Style.FREE)]
     names = max((len(kind.value) for kind in sizes), default=0)

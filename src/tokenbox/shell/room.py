@@ -13,11 +13,12 @@ from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.low_water import AUTO
 from tokenbox.conversation.result_forms import HANDLE
 from tokenbox.engine.steps import WindowAction, WindowStep
+from tokenbox.errors import plural
 from tokenbox.ledger import Category, Outcome
 from tokenbox.shell.calls import call, check_cap, price_now
 from tokenbox.shell.errors import NoSummary
 from tokenbox.shell.picture import warning
-from tokenbox.shell.screen import figure, plural
+from tokenbox.shell.screen import figure, in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.conversation import Enforced, Evicted
@@ -55,7 +56,7 @@ def fit_window(session: Session) -> None:
         conversation.token_budget = budget
         if limits is not None and budget < session.wanted_budget:
             session.screen.notice(
-                f"[the window of {session.models.label} is {limits.max_ctx:,} tokens, "
+                f"[the window of {session.models.label} is {plural(limits.max_ctx, 'token')}, "
                 f"{limits.reserve_out:,} of them reserved for the answer, so the budget is {budget:,} "
                 f"instead of {session.wanted_budget:,}]"
             )
@@ -112,8 +113,8 @@ class Refused:
         if question == next(reversed(session.context.conversation.window)):
             choices[CUT] = "cut the middle of your question until it fits"
         if self.raised is not None:
-            choices[RAISE] = f"raise the budget of this session to {self.raised:,} tokens"
-        choices[SEND] = f"send all {figure(session.context.total())} tokens once"
+            choices[RAISE] = f"raise the budget of this session to {plural(self.raised, 'token')}"
+        choices[SEND] = f"send all {in_tokens(session.context.total())} once"
         about = "~" if self.error.details["exact"] is False else ""
         problem = (
             f"What must be sent has {about}{self.needed:,} tokens, {about}{self.over:,} more than the budget "
@@ -163,17 +164,17 @@ def evict(session: Session) -> Enforced:
     if evicted:
         session.record.mark(evicted, "evicted")
         turns = sum(item.role is Role.USER for item in evicted.values())
-        unit = "tool round" if not turns else "exchange" if turns == 1 else f"{turns} exchanges"
+        unit = "tool round" if not turns else "exchange" if turns == 1 else plural(turns, "exchange")
         messages = plural(len(evicted), "message")
         why = next(step.why for step in enforced.steps if step.action is WindowAction.EVICT)
         session.screen.notice(
             f"[evicted the oldest {unit} ({messages}): {why}; "
-            f"now {figure(session.context.total())} of {session.context.budget:,} tokens]"
+            f"now {figure(session.context.total())} of {plural(session.context.budget, 'token')}]"
         )
     if enforced.summary is not None:
         session.record.summarize(evicted, enforced.summary)
-        size = figure(session.models.count_text(enforced.summary))
-        session.screen.notice(f"[the evicted messages are summarized in {size} tokens]")
+        size = in_tokens(session.models.count_text(enforced.summary))
+        session.screen.notice(f"[the evicted messages are summarized in {size}]")
     if enforced.failure is not None:
         session.screen.notice(f"[the evicted messages are not summarized: {enforced.failure}]")
     return enforced

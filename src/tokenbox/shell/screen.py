@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from tokenbox.errors import plural
+
 if TYPE_CHECKING:
     from tokenbox.errors import TokenboxError
     from tokenbox.providers.counting import TokenCount
@@ -75,8 +77,9 @@ def figure(count: TokenCount) -> str:
     return f"{'' if count.exact else '~'}{count.value:,}"
 
 
-def plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def in_tokens(count: TokenCount) -> str:
+    """Return ``412 tokens``, ``1 token``, or ``~412 tokens`` for an estimate."""
+    return f"{'' if count.exact else '~'}{plural(count.value, 'token')}"
 
 
 def percent(part: int, whole: int) -> str:

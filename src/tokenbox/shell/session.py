@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.ledger.totals import cost_text
 from tokenbox.shell import proposals
 from tokenbox.shell.outputs import OutputOffer, offer
-from tokenbox.shell.screen import Screen, figure
+from tokenbox.shell.screen import Screen, figure, in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
@@ -102,18 +102,16 @@ class Session:
         return self.models.tokenizer
 
     def describe(self, offer: OutputOffer) -> str:
-        size = figure(self.models.count_text(offer.text))
+        size = in_tokens(self.models.count_text(offer.text))
         if offer.binary:
-            return f"the output is not text; only its size is on offer, {size} tokens"
+            return f"the output is not text; only its size is on offer, {size}"
         if offer.command.startswith("@"):
             part = "the parts relevant to the question; the rest is left out" if offer.cut else "all of it"
-            return f"{size} tokens, {part}"
+            return f"{size}, {part}"
         if offer.cut:
             about = "" if self.tokenizer.identity.exact else "~"
-            return (
-                f"{size} tokens on offer, the middle of {about}{offer.whole:,} left out; :drop last undoes it"
-            )
-        return f"{size} tokens on offer; :drop last undoes it"
+            return f"{size} on offer, the middle of {about}{offer.whole:,} left out; :drop last undoes it"
+        return f"{size} on offer; :drop last undoes it"
 
     def prompt(self) -> str:
         used = "ctx_used" in self.template.fields

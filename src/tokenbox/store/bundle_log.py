@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.errors import plural
 from tokenbox.files import open_regular, sync_folder, turn
 from tokenbox.proof import merkle
 from tokenbox.proof.bundle import VOLATILE, volatile_start
@@ -343,8 +344,8 @@ def _entries(
         yield from _remade(log, name, [one for one in here if one[1].root == tree.root.hex()])
     for place, checkpoint in (one for later in wanted.values() for one in later):
         yield LogInvalid(
-            f"states that at {checkpoint.time} there were {checkpoint.size:,} entries, and there are "
-            f"{tree.entries:,}: the log was cut.",
+            f"states that at {checkpoint.time} there were {plural(checkpoint.size, 'entry', 'entries')}, "
+            f"and there are {tree.entries:,}: the log was cut.",
             file=f"{LOG}/{CHECKPOINTS}",
             field=place,
             expected=checkpoint.size,

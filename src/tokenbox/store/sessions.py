@@ -112,7 +112,7 @@ class Sessions:
                     return replace(one, turns=_count(transaction, one.id))
                 case []:
                     raise UnknownSession(
-                        f"there is no session {name[:MAX_NAME]!r}. `:sessions` lists those there are.",
+                        f"there is no session {name[:MAX_NAME]!r}. `:sessions` in the shell lists those there are.",
                         name=name,
                     )
         names = [info.name for info in found]

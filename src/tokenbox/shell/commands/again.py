@@ -7,11 +7,12 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.errors import plural
 from tokenbox.integers import digits
 from tokenbox.shell import turn
 from tokenbox.shell.commands.sessions import write
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
-from tokenbox.shell.screen import figure, plural
+from tokenbox.shell.screen import figure, in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
@@ -35,7 +36,7 @@ def undo(session: Session, _: str) -> None:
     session.context.drop(numbers)
     session.record.mark(numbers, "dropped")
     after = session.context.total(offered=True)
-    session.screen.notice(f"[removed: {question}; {figure(before)} -> {figure(after)} tokens]")
+    session.screen.notice(f"[removed: {question}; {figure(before)} -> {in_tokens(after)}]")
 
 
 def edit(session: Session, arguments: str) -> None:
@@ -62,7 +63,7 @@ def copy(session: Session, arguments: str) -> None:
         answer = blocks[number - 1]
     if session.screen.copy(answer):
         lines = plural(answer.count("\n") + 1, "line")
-        session.screen.notice(f"[copied {lines}, {figure(session.models.count_text(answer))} tokens]")
+        session.screen.notice(f"[copied {lines}, {in_tokens(session.models.count_text(answer))}]")
 
 
 def code_blocks(text: str) -> list[str]:

@@ -10,14 +10,15 @@ from tokenbox.config.values import MAX_TOKENS
 from tokenbox.conversation import Evicted
 from tokenbox.conversation.record import expanded
 from tokenbox.conversation.result_forms import HANDLE
-from tokenbox.integers import digits
+from tokenbox.errors import plural
+from tokenbox.integers import digits, written_figure
 from tokenbox.ledger.totals import HEADS, cells, cost_text, tokens_text
 from tokenbox.render.lines import GAP, clip, column_widths, printable
 from tokenbox.shell.attaching import attach
 from tokenbox.shell.errors import BadArguments, NoSuchItem
 from tokenbox.shell.picture import picture
 from tokenbox.shell.room import summary_of
-from tokenbox.shell.screen import Approval, figure, percent, plural
+from tokenbox.shell.screen import Approval, figure, in_tokens, percent
 
 if TYPE_CHECKING:
     from tokenbox.shell.context import ContextRow
@@ -57,7 +58,7 @@ def context(session: Session, arguments: str) -> None:
         rows = [(row[0] + "*" * bool(row[5]), *row[1:3]) for row in rows]
     others = sum(column_widths([heads, *rows])) + len(heads) * len(GAP)
     room = max(NARROW_ABOUT, min(ABOUT_WIDTH, width - others))
-    begins = [*(clip(printable(item.about), room) for item in items), f"of {budget:,} tokens"]
+    begins = [*(clip(printable(item.about), room) for item in items), f"of {plural(budget, 'token')}"]
     session.screen.table((*heads, "begins"), [(*row, text) for row, text in zip(rows, begins, strict=True)])
 
 
@@ -96,9 +97,8 @@ def tokens(session: Session, arguments: str) -> None:
 
 
 def budget(session: Session, arguments: str) -> None:
-    conversation = session.context.conversation
     if arguments:
-        tokens = digits(arguments.replace(",", "").replace("_", ""))
+        tokens = written_figure(arguments)
         if tokens is None or tokens > MAX_TOKENS:
             raise BadArguments(":budget takes a whole number of tokens, as in :budget 8000")
         session.set_budget(tokens)
@@ -106,7 +106,8 @@ def budget(session: Session, arguments: str) -> None:
     total = session.context.total(offered=True)
     session.screen.text(
         f"{figure(total)} of {session.context.budget:,} tokens "
-        f"({percent(total.value, session.context.budget)}); at most {conversation.max_turns:,} exchanges"
+        f"({percent(total.value, session.context.budget)}); "
+        f"at most {plural(session.settings.max_turns, 'exchange')}"
     )
 
 
@@ -134,7 +135,7 @@ def drop(session: Session, arguments: str) -> None:
         session.record.mark(numbers, "dropped")
         what = plural(len(numbers), "message")
     after = session.context.total(offered=True)
-    session.screen.notice(f"[dropped {what}: {figure(before)} -> {figure(after)} tokens]")
+    session.screen.notice(f"[dropped {what}: {figure(before)} -> {in_tokens(after)}]")
 
 
 def reset(session: Session, _: str) -> None:
@@ -182,7 +183,7 @@ def compact(session: Session, arguments: str) -> None:
     conversation.summary = summary
     after = session.context.without(replaced)
     conversation.summary = previous
-    change = f"{figure(before)} -> {figure(after)} tokens"
+    change = f"{figure(before)} -> {in_tokens(after)}"
     effect = f"This summary would replace {plural(len(replaced), 'message')}: {change}."
     if not yes and session.screen.approves(effect, "Replace them?", always=False) is Approval.NO:
         session.screen.notice("[not compacted; :compact --yes does it without asking]")

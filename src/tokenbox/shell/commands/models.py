@@ -12,7 +12,7 @@ from tokenbox.errors import TokenizerError
 from tokenbox.providers import tokenize_supported
 from tokenbox.shell.errors import BadArguments
 from tokenbox.shell.room import fit_window, summarizer
-from tokenbox.shell.screen import figure
+from tokenbox.shell.screen import figure, in_tokens
 from tokenbox.shell.settings import PromptTemplate, ShellSettings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def model(session: Session, arguments: str) -> None:
     served = "" if models.target.model == models.name else f", {models.target.model},"
     session.screen.text(
         f"{models.name}{served} at {models.target.root}; "
-        f"the context is {figure(total)} tokens, counted by: {total.source}"
+        f"the context is {in_tokens(total)}, counted by: {total.source}"
     )
     fit_window(session)
 
@@ -74,7 +74,7 @@ def tokenize(session: Session, arguments: str) -> None:
     if target.endpoint is not None:
         rows.append(("counts texts at /tokenize", _SUPPORTED[tokenize_supported(target.endpoint)]))
     rows.append(("local tokenizer", target.tokenizer or f"none is set: {session.tokenizer.identity.name}"))
-    rows.append(("'hello world' is", f"{figure(probe)} tokens ({probe.source})"))
+    rows.append(("'hello world' is", f"{in_tokens(probe)} ({probe.source})"))
     for counted, record in session.models.calibration.records().items():
         equal = f"{record.equal:,} of {record.compared:,} counts equal the server's"
         difference = f"; {record.difference}" if record.difference is not None else ""
@@ -118,8 +118,8 @@ def change(session: Session, arguments: str) -> None:
         rows = [(s.name, *_in_force(session, s)) for s in session.config.settings() if s.key[0] in TABLES]
         session.screen.table(("setting", "value", "from"), rows)
         return
-    key = (*name.split("."),) if "." in name else ("shell", name)
-    row = key_of(key) if key[0] in TABLES else None
+    keys = [(table, name.removeprefix(f"{table}.")) for table in TABLES]
+    key, row = next(((key, row) for key in keys if (row := key_of(key)) is not None), (keys[0], None))
     if row is None:
         raise BadArguments(f"there is no setting {name[:40]!r} to change here. :set lists them.")
     if not text.strip():
@@ -127,7 +127,9 @@ def change(session: Session, arguments: str) -> None:
         return
     value = from_text(row, text.strip())
     if value is None:
-        raise BadArguments(f"{'.'.join(key)} is {row.expected}, not {text.strip()[:40]!r}.")
+        raise BadArguments(
+            f"{'.'.join(key)} is {row.expected}, not {text.strip()[:40]!r}.{row.correction(text.strip())}"
+        )
     given = Setting(key, value, Origin(Level.FLAG, ":set"))
     changed = replace(session.config, layers=[{key: given}, *session.config.layers])
     settings, template = ShellSettings.of(changed), PromptTemplate(str(changed.value("shell.prompt")))

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.config.setting import Level
 from tokenbox.config.trust import own_paths
 from tokenbox.content.message import Message
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, plural
 from tokenbox.files import OWN, open_regular, replace
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.memory import find_instructions
-from tokenbox.shell.screen import figure, plural
+from tokenbox.shell.screen import in_tokens
 from tokenbox.store.bundles import Bundles, bundles_of
 from tokenbox.store.key_files import read_signer
 from tokenbox.store.sessions import SAVED, StoredSession
@@ -82,7 +82,7 @@ def continue_session(session: Session, stored: StoredSession) -> None:
     _take_back_unanswered(session)
     messages = plural(len(conversation.window), "message")
     total = session.context.total()
-    session.screen.notice(f"[continuing {info.name!r}: {messages}, {figure(total)} tokens]")
+    session.screen.notice(f"[continuing {info.name!r}: {messages}, {in_tokens(total)}]")
 
 
 def _restore(session: Session, settings: object, model: str | None) -> None:
@@ -205,7 +205,10 @@ def proof(session: Session, arguments: str) -> None:
     about = "" if evidence.tokenizer.exact else "~"
     rows = [
         ("model", evidence.model or ""),
-        ("sent", f"{plural(len(evidence.inputs), 'message')}, {about}{evidence.figures['total']:,} tokens"),
+        (
+            "sent",
+            f"{plural(len(evidence.inputs), 'message')}, {about}{plural(evidence.figures['total'], 'token')}",
+        ),
         ("budget", f"{evidence.arguments['budget']:,}"),
         ("limit", f"{evidence.budget.tokens.value:,} ({evidence.budget.tokens.source})"),
         ("counted by", f"{evidence.tokenizer.name} {evidence.tokenizer.fingerprint[:12]}"),

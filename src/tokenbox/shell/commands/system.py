@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tokenbox.errors import plural
 from tokenbox.integers import digits
 from tokenbox.shell import memory as texts
 from tokenbox.shell.errors import BadArguments, NoSuchItem
-from tokenbox.shell.screen import figure, plural
+from tokenbox.shell.screen import figure, in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
@@ -33,7 +34,7 @@ def project(session: Session, arguments: str) -> None:
         session.screen.text("no project instructions in the system prompt")
         return
     size = session.models.count_text(context.project.text)
-    session.screen.text(f"{context.project.path}: {figure(size)} tokens in the system prompt; :project off")
+    session.screen.text(f"{context.project.path}: {in_tokens(size)} in the system prompt; :project off")
 
 
 def memory(session: Session, arguments: str) -> None:
@@ -41,7 +42,7 @@ def memory(session: Session, arguments: str) -> None:
     if action == "add" and rest.strip():
         note = session.models.keys.hidden_in(rest.strip())
         session.memory.add(note)
-        session.screen.notice(f"[noted for every session: {figure(session.models.count_text(note))} tokens]")
+        session.screen.notice(f"[noted for every session: {in_tokens(session.models.count_text(note))}]")
     elif action == "drop" and (number := digits(rest.strip())) is not None:
         session.screen.notice(f"[forgotten: {session.memory.drop(number)}]")
     elif arguments:
@@ -98,7 +99,7 @@ def _show(session: Session, server: str) -> None:
     whole, without = count(messages, session.tools()), count(messages, others)
     about = "" if whole.exact and without.exact else "~"
     session.screen.text(
-        f"{server}: {plural(len(tools), 'tool')}, {about}{whole.value - without.value:,} tokens "
+        f"{server}: {plural(len(tools), 'tool')}, {about}{plural(whole.value - without.value, 'token')} "
         f"in every request ({session.mcp.where(server)})"
     )
     session.screen.table(
