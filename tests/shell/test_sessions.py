@@ -188,6 +188,20 @@ def test_a_session_is_deleted_by_its_full_name_and_its_calls_stay(start: Begin, 
         assert heard.problems[-1].code == code
 
 
+def test_a_session_that_another_shell_deletes_goes_on_unstored(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url, name="mine")
+    take(session, "hello")
+    other, _ = start(llama.url)
+    take(other, ":sessions delete mine")
+    for line in ("and again", ":pin 0", ":drop 0", ":budget 300", "more"):
+        take(session, line)
+    (gone,) = [notice for notice in heard.notices if "not stored" in notice]
+    assert gone.endswith("another process has deleted it. To write what you have to a file: :export talk.md")
+    assert heard.problems == []
+    assert len(session.context.messages()) == 4
+    assert other.record.sessions() == []
+
+
 def test_a_session_goes_on_with_the_instructions_of_its_project_only(
     start: Begin, llama: LlamaServer, tmp_path: Path
 ) -> None:

@@ -84,7 +84,7 @@ def test_any_text_comes_back(store: Store, content: str) -> None:
 
 def test_what_is_no_longer_sent_stays_in_the_record(session: StoredSession) -> None:
     session.mark([0], TurnState.EVICTED)
-    session.pin(2)
+    session.pin([2])
     assert texts(session) == ["two", "three"]
     assert [turn.pinned for turn in session.turns()] == [False, True]
     assert [turn.state for turn in session.turns(all_states=True)] == [
@@ -93,7 +93,7 @@ def test_what_is_no_longer_sent_stays_in_the_record(session: StoredSession) -> N
         TurnState.KEPT,
     ]
     session.mark([0], TurnState.KEPT)
-    session.pin(2, pinned=False)
+    session.pin([2], pinned=False)
     assert texts(session) == ["one", "two", "three"]
     assert not any(turn.pinned for turn in session.turns())
 
@@ -216,7 +216,7 @@ def test_what_json_cannot_say_is_refused_and_nothing_written(session: StoredSess
 
 def test_a_saved_session_can_be_loaded_elsewhere(session: StoredSession, tmp_path: Path) -> None:
     session.summarize([0, 1], said("so far", "system"))
-    session.pin(2)
+    session.pin([2])
     saved = json.loads(json.dumps(session.saved()))
     with open_store(tmp_path / "other.db") as other:
         again = other.sessions.load(saved, "id-9", None, LATER)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.content.message import Message, Role
 from tokenbox.conversation.result_forms import handle_of
@@ -14,13 +13,15 @@ from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Call, Ledger, Totals
 from tokenbox.shell.errors import SessionFailed
 from tokenbox.store.calls import CallField, CallSpan
-from tokenbox.store.errors import DuplicateSession, SessionChanged
+from tokenbox.store.errors import DuplicateSession, SessionChanged, UnknownSession
 from tokenbox.store.turns import Turn, TurnState
 
 if TYPE_CHECKING:
     from tokenbox.providers.counting import TokenCount
     from tokenbox.store.sessions import SessionInfo, StoredSession
     from tokenbox.store.stores import Store
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -139,10 +140,9 @@ class SessionRecord:
         self._write(write)
 
     def pin(self, numbers: Iterable[int], *, pinned: bool) -> None:
-        session = self._session
-        if session is not None:
-            for position in self._positions(numbers):
-                self._write(partial(session.pin, position, pinned=pinned))
+        positions, session = self._positions(numbers), self._session
+        if positions and session is not None:
+            self._write(lambda: session.pin(positions, pinned=pinned))
 
     def settings_changed(self) -> None:
         session = self._session
@@ -158,18 +158,15 @@ class SessionRecord:
         """Write a call. Used before it is sent, and again when it has ended."""
         self.last_call = call
         self.ledger.record(call)
-        if self.kept:
-            self._write(lambda: self.store.calls.record(call))
+        self._write(lambda: self.store.calls.record(call))
 
     def spent(self) -> Totals:
         """Return the totals of this session, including calls that another shell made in it."""
         session = self._session
-        if session is not None and self.kept:
-
-            def read() -> None:
-                self.ledger = Ledger(rows=[*self._before.items(), *self._stored_rows(session)])
-
-            self._write(read)
+        if session is not None:
+            rows = self._write(lambda: self._stored_rows(session))
+            if rows is not None:
+                self.ledger = Ledger(rows=[*self._before.items(), *rows])
         return self.ledger.total
 
     def _stored_rows(self, session: StoredSession) -> list[tuple[tuple[str, str], Totals]]:
@@ -183,13 +180,9 @@ class SessionRecord:
 
     def spent_today(self) -> Totals:
         """Return the totals of all calls of this day (UTC), in any session."""
-        if not self.kept:
-            return self.ledger.total
-
         midnight = self.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        found: list[Totals] = []
-        self._write(lambda: found.append(self.store.calls.totals(CallSpan(since=midnight))))
-        return found[0] if found else self.ledger.total
+        found = self._write(lambda: self.store.calls.totals(CallSpan(since=midnight)))
+        return self.ledger.total if found is None else found
 
     def close(self) -> None:
         if self._store is not None:
@@ -215,10 +208,13 @@ class SessionRecord:
             session_id, name, self.now(), model=model, project=self.project, settings=settings
         )
 
-    def _catch_up(self) -> None:
-        """Continue after the messages that another shell has written to this session."""
+    def _catch_up(self, changed: SessionChanged) -> None:
+        """Continue after the messages that another shell has written to this session, unless it is gone."""
         assert self._session is not None  # noqa: S101  # SessionChanged is about an open session
-        self._session = self.store.sessions.open(self._session.info.id)
+        try:
+            self._session = self.store.sessions.open(self._session.info.id)
+        except UnknownSession:
+            raise changed from None
         if not self._shared:
             self.notify(
                 "[another shell uses this session too; the messages of both are stored, "
@@ -233,13 +229,17 @@ class SessionRecord:
     def _positions(self, numbers: Iterable[int]) -> list[int]:
         return [self.positions[number] for number in numbers if number in self.positions]
 
-    def _write(self, write: Callable[[], object]) -> None:
+    def _write(self, write: Callable[[], T]) -> T | None:
+        """Use the store. If it fails, return None: from then on the session is not stored."""
+        if not self.kept:
+            return None
         try:
             try:
-                write()
-            except SessionChanged:
-                self._catch_up()
-                write()
+                return write()
+            except SessionChanged as changed:
+                self._catch_up(changed)
+                return write()
         except TokenboxError as error:
             self.open_store = None
             self.notify(f"From here on this session is not stored: {error.message}")
+            return None

@@ -43,9 +43,10 @@ def say_again(session: Session, numbers: Sequence[int], text: str | None = None)
     """
     prepare(session)
     context, record, asked = session.context, session.record, session.context.asked
-    conversation, offers, first = context.conversation, context.offers, numbers[0]
+    conversation, window = context.conversation, context.window
+    offers, first = context.offers, numbers[0]
     pinned = {item.number for item in conversation.items() if item.pinned}
-    before = {number: context.window[number] for number in numbers}
+    before = {number: window[number] for number in numbers}
     context.drop(numbers)
     others = set(conversation.window)
     try:

@@ -112,7 +112,8 @@ class Sessions:
                     return replace(one, turns=_count(transaction, one.id))
                 case []:
                     raise UnknownSession(
-                        f"there is no session {name[:MAX_NAME]!r}. `:sessions` in the shell lists those there are.",
+                        f"there is no session {name[:MAX_NAME]!r}. "
+                        "`:sessions` in the shell lists those there are.",
                         name=name,
                     )
         names = [info.name for info in found]
@@ -195,18 +196,19 @@ class StoredSession:
         turn in the same position is written once.
         """
         with self._database.writing() as transaction:
+            info = self._touched(transaction, turns)
             written = [
                 _append(transaction, self._info.id, self._length + i, turn) for i, turn in enumerate(turns)
             ]
-            self._touch(transaction, turns)
-        self._length += len(written)
+        self._info, self._length = info, self._length + len(written)
         return written
 
     def summarize(self, positions: Iterable[int], summary: Turn) -> Turn:
         """Replace the turns at ``positions`` by ``summary``, in one transaction."""
         replaced = sorted(set(positions))
         with self._database.writing() as transaction:
-            self._mark(transaction, replaced, TurnState.SUMMARIZED)
+            info = self._touched(transaction, [summary])
+            self._change_turns(transaction, replaced, "state", TurnState.SUMMARIZED.value)
             (place,) = transaction.rows(
                 "SELECT MIN(place) FROM tokenbox_turns WHERE session = :session AND position IN "
                 f"({', '.join(str(int(position)) for position in replaced) or 'NULL'})",
@@ -218,18 +220,18 @@ class StoredSession:
                 self._length,
                 replace(summary, place=self._length if place is None else place),
             )
-            self._touch(transaction, [summary])
-        self._length += 1
+        self._info, self._length = info, self._length + 1
         return written
 
     def mark(self, positions: Iterable[int], state: TurnState) -> None:
         """Set the state of turns."""
         with self._database.writing() as transaction:
-            self._mark(transaction, sorted(set(positions)), state)
+            self._change_turns(transaction, positions, "state", state.value)
 
-    def pin(self, position: int, *, pinned: bool = True) -> None:
+    def pin(self, positions: Iterable[int], *, pinned: bool = True) -> None:
+        """Pin turns, or unpin them."""
         with self._database.writing() as transaction:
-            self._change_turn(transaction, position, "pinned", int(pinned))
+            self._change_turns(transaction, positions, "pinned", int(pinned))
 
     def change(
         self,
@@ -279,7 +281,8 @@ class StoredSession:
             "turns": [turn.to_dict() for turn in turns],
         }
 
-    def _touch(self, transaction: Transaction, turns: Sequence[Turn]) -> None:
+    def _touched(self, transaction: Transaction, turns: Sequence[Turn]) -> SessionInfo:
+        """Set the time of the last use. Raises :class:`SessionChanged` if the session is gone."""
         at = max((turn.written for turn in turns), default=self._info.updated)
         changed = transaction.change(
             "UPDATE tokenbox_sessions SET updated = :at WHERE id = :id",
@@ -287,27 +290,27 @@ class StoredSession:
         )
         if not changed:
             raise self._deleted()
-        self._info = replace(self._info, updated=at)
+        return replace(self._info, updated=at)
 
-    def _mark(self, transaction: Transaction, positions: Sequence[int], state: TurnState) -> None:
-        for position in positions:
-            self._change_turn(transaction, position, "state", state.value)
-
-    def _change_turn(self, transaction: Transaction, position: int, column: str, value: Value) -> None:
-        changed = transaction.change(
-            f"UPDATE tokenbox_turns SET {column} = :value WHERE session = :session AND position = :position",
-            {"value": value, "session": self._info.id, "position": position},
-        )
-        if not changed:
-            raise InvalidSession(
-                f"session {self._info.name!r} has no turn {position}: it has {self._length:,}.",
-                position=position,
+    def _change_turns(
+        self, transaction: Transaction, positions: Iterable[int], column: str, value: Value
+    ) -> None:
+        for position in sorted(set(positions)):
+            changed = transaction.change(
+                f"UPDATE tokenbox_turns SET {column} = :value "
+                "WHERE session = :session AND position = :position",
+                {"value": value, "session": self._info.id, "position": position},
             )
+            if not changed:
+                raise InvalidSession(
+                    f"session {self._info.name!r} has no turn {position}: it has {self._length:,}.",
+                    position=position,
+                )
 
     def _deleted(self) -> SessionChanged:
         return SessionChanged(
             f"session {self._info.name!r} is gone: another process has deleted it. "
-            "Save what you have with :save, or begin a new session.",
+            "To write what you have to a file: :export talk.md",
             session=self._info.id,
         )
 
@@ -338,8 +341,6 @@ def _append(transaction: Transaction, session: str, position: int, turn: Turn) -
         "pinned": int(turn.pinned),
         "state": turn.state.value,
     }
-    if not transaction.rows("SELECT 1 FROM tokenbox_sessions WHERE id = :id", {"id": session}):
-        raise SessionChanged("the session is gone: another process has deleted it.", session=session)
     if not transaction.change(APPEND, values):
         existing = transaction.rows(
             "SELECT message, written FROM tokenbox_turns WHERE session = :session AND position = :position",
