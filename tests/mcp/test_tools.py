@@ -53,6 +53,9 @@ def test_a_pack_is_what_the_library_packs(project: Path, mode: str) -> None:
         assert (found["tokens"], found["exact"], found["budget"]) == (expected.total, True, 700)
         assert sum(found["files"].values()) == 4
         assert "rest" not in found
+        # An integer of JSON Schema may be written as a float.
+        again = await call(client, "pack", path=".", budget=700.0, query="cart_7", model=MODEL)
+        assert again[0] == text
 
     talk(make_server(Desk()), conversation, roots=[project], mode=mode)
 

@@ -200,6 +200,9 @@ def test_a_session_that_another_shell_deletes_goes_on_unstored(start: Begin, lla
     assert heard.problems == []
     assert len(session.context.messages()) == 4
     assert other.record.sessions() == []
+    assert session.record.stored is None  # so that the shell does not end with "saved as"
+    take(session, ":save again")
+    assert heard.problems[-1].message.endswith(":export talk.md")
 
 
 def test_a_session_goes_on_with_the_instructions_of_its_project_only(

@@ -151,7 +151,7 @@ def _talk(session: Session) -> None:
             break
         except KeyboardInterrupt:
             continue
-    if session.record.name is not None and session.record.stored is not None:
+    if session.record.stored is not None:
         session.screen.notice(f"[saved as {session.record.name!r}; continue with: tokenbox shell --resume]")
 
 

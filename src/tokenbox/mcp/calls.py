@@ -25,8 +25,13 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _whole(value: object) -> int | None:
+    """Return an integer of JSON Schema, such as 200 or 200.0; None for another value."""
+    return int(value) if isinstance(value, float) and value.is_integer() else whole(value)
+
+
 def _is_whole(value: object) -> bool:
-    number = whole(value)
+    number = _whole(value)
     return number is not None and 0 < number <= MAX_INTEGER
 
 
@@ -97,7 +102,7 @@ def checked(arguments: tuple[Argument, ...], given: Mapping[str, Any]) -> dict[s
             given_as = type(value).__name__ if isinstance(value, list | Mapping) else shown(repr(value)[:60])
             raise InvalidArguments(f"{one.name} is {one.kind.name}, not {given_as}.", argument=one.name)
         if one.kind is WHOLE:
-            found[one.name] = whole(value)
+            found[one.name] = _whole(value)
     return found
 
 

@@ -68,8 +68,8 @@ class SessionRecord:
 
     @property
     def stored(self) -> StoredSession | None:
-        """The session in the store; None before the first message."""
-        return self._session
+        """The session in the store; None before the first message, and after the store failed."""
+        return self._session if self.kept else None
 
     def sessions(self) -> list[SessionInfo]:
         return self.store.sessions.list()

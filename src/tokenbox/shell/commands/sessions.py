@@ -34,7 +34,7 @@ def save(session: Session, arguments: str) -> None:
     stored = session.record.stored
     if stored is None and not session.context.conversation.window:
         raise SessionFailed("there are no messages yet, so there is nothing to save.")
-    if stored is None or not session.record.kept:  # or not any longer, after its store failed
+    if stored is None:
         raise SessionFailed("this session is not stored. To write it to a file: :export talk.md")
     if arguments.endswith(FILE_ENDING):
         path = session.place.path(arguments)
