@@ -20,8 +20,19 @@ OWN: Final = 0o600
 """The mode of a file that only its owner can read."""
 SHARED: Final = 0o666
 """The mode of a file that everybody can read, as far as the umask allows."""
+CACHE_VARIABLE: Final = "TOKENBOX_CACHE_DIR"
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+def cache_folder() -> Path:
+    """Return the folder of what may be deleted at any time: ``TOKENBOX_CACHE_DIR``, or the user's own."""
+    given = os.environ.get(CACHE_VARIABLE)
+    if given:
+        return Path(given)
+    from platformdirs import user_cache_path  # most imports of this module need no cache
+
+    return user_cache_path("tokenbox", appauthor=False)
 
 
 def listing_of(missing: str | os.PathLike[str]) -> str:

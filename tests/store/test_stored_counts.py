@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.waiting import SECONDS
-from tokenbox.store.stored_counts import FILE_NAME, StoredCounts, default_folder
+from tokenbox.files import cache_folder
+from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -127,6 +128,10 @@ def test_a_file_that_another_process_writes_is_left_as_it_is(
         other.execute("BEGIN EXCLUSIVE")
         assert counted(tmp_path) == TEXTS
         other.rollback()
+        with StoredCounts(tmp_path) as counts:  # opened before it is locked
+            other.execute("BEGIN EXCLUSIVE")
+            assert counts.count_batch(Words(), TEXTS) == [1, 2, 0, 3]
+            other.rollback()
     assert counted(tmp_path, ["before"]) == []
 
 
@@ -152,6 +157,6 @@ def test_the_oldest_counts_go_first(tmp_path: Path) -> None:
 
 def test_where_the_counts_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKENBOX_CACHE_DIR", str(tmp_path))
-    assert default_folder() == tmp_path
+    assert cache_folder() == tmp_path
     monkeypatch.delenv("TOKENBOX_CACHE_DIR")
-    assert default_folder().name == "tokenbox"
+    assert cache_folder().name == "tokenbox"

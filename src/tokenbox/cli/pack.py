@@ -24,9 +24,10 @@ from tokenbox.cli.outcome import Exit, UsageProblem, only_one, reporting
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving
 from tokenbox.cli.watching import watch
 from tokenbox.errors import plural
+from tokenbox.files import cache_folder
 from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
-from tokenbox.store.stored_counts import StoredCounts, default_folder
+from tokenbox.store.stored_counts import StoredCounts
 from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import Engine
 
@@ -276,7 +277,7 @@ class _Run:
             streams.deliver(data, choices.output)
             return Exit.OK
         counter = named_tokenizer(*by_settings(choices.model, choices.tokenizer), choices.engine)
-        stored = StoredCounts(default_folder()) if choices.cache else nullcontext(CountCache())
+        stored = StoredCounts(cache_folder()) if choices.cache else nullcontext(CountCache())
         with (
             stored as counts,
             packing.CountAhead(counter, counts, surveyed.found.size) as ahead,

@@ -7,19 +7,17 @@ this user, after the settings and before published figures, until it is asked ag
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
-from typing import Any, Final
-
-from platformdirs import user_cache_path
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.catalog import Figure, Limit, ModelLimits
-from tokenbox.files import OWN, replace, turn
+from tokenbox.files import OWN, cache_folder, replace, turn
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE: Final = "servers.json"
 LOCK: Final = "servers.lock"
 VERSION: Final = 1
-CACHE_VARIABLE: Final = "TOKENBOX_CACHE_DIR"
 # The maximum number of answers; the oldest are removed.
 _MAX_ANSWERS: Final = 1_000
 
@@ -32,7 +30,7 @@ _own: dict[str, ModelLimits] = {}
 
 def keep_answer(endpoint: str, model: str, limits: ModelLimits) -> bool:
     """Save a server's answer. Return False if the file cannot be written, for this process only."""
-    folder = _folder()
+    folder = cache_folder()
     _own[_key(endpoint, model)] = limits
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,19 +51,11 @@ def kept_answer(endpoint: str, model: str) -> ModelLimits:
     key = _key(endpoint, model)
     if key in _own:
         return _own[key]
-    found = _answers(_folder() / FILE).get(key)
+    found = _answers(cache_folder() / FILE).get(key)
     if not isinstance(found, dict):
         return ModelLimits()
     figures = {limit.value: _figure(found.get(limit.value)) for limit in Limit}
     return ModelLimits(**figures)
-
-
-def _folder() -> Path:
-    given = os.environ.get(CACHE_VARIABLE)
-    if given:
-        return Path(given)
-
-    return user_cache_path("tokenbox", appauthor=False)
 
 
 def _answers(path: Path) -> Answers:

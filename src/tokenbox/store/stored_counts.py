@@ -9,7 +9,6 @@ disk is detected by its checksum.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -18,18 +17,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from platformdirs import user_cache_path
-
 from tokenbox.tokenizers.cache import CountCache
 
 if TYPE_CHECKING:
+    import os
     import sqlite3
     from typing import Self
 
     from tokenbox.tokenizers.cache import Key
 
 FILE_NAME: Final = "counts.sqlite3"
-ENVIRONMENT: Final = "TOKENBOX_CACHE_DIR"
 MAX_STORED: Final = 400_000
 """Counts kept in the file: about 40 MB. The oldest are deleted first."""
 
@@ -42,15 +39,6 @@ _WAIT_SECONDS = 2.0
 _BATCH = 500  # SQLite takes at least 999 parameters in a statement
 _CHECK_BITS = 32
 _TOKENIZER_BYTES = 16
-
-
-def default_folder() -> Path:
-    """Return the folder of the counts: ``TOKENBOX_CACHE_DIR``, or the user's cache folder."""
-    given = os.environ.get(ENVIRONMENT)
-    if given:
-        return Path(given)
-
-    return user_cache_path("tokenbox", appauthor=False)
 
 
 class StoredCounts(CountCache):
@@ -137,9 +125,9 @@ class StoredCounts(CountCache):
                 wanted = f"SELECT key, value FROM {table} WHERE key IN ({','.join('?' * len(some))})"
                 try:
                     rows += self._connection.execute(wanted, some).fetchall()
-                except _problems():
+                except _problems() as error:
                     self._connection.close()
-                    self._connection = self._recreate()
+                    self._connection = self._recreate(error)
         return rows
 
     def _open(self) -> sqlite3.Connection | None:
@@ -148,10 +136,12 @@ class StoredCounts(CountCache):
         except ImportError:  # a Python without SQLite
             return None
         except _problems() as error:
-            return None if _is_busy(error) else self._recreate()
+            return self._recreate(error)
 
-    def _recreate(self) -> sqlite3.Connection | None:
-        """Replace an unusable file by a new one; None if that fails, too."""
+    def _recreate(self, error: Exception) -> sqlite3.Connection | None:
+        """Replace an unusable file by a new one; None if that fails, or if others have only locked it."""
+        if _is_busy(error):
+            return None
         try:
             if self._path.is_file():
                 self._path.unlink()
