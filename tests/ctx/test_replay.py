@@ -61,6 +61,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "messages": {"chunks": MESSAGES},
     "tools": {"chunks": MESSAGES, "tools": TOOLS},
     "roles": {"chunks": [replace(section, role="user") for section in SECTIONS]},
+    "worth of sections": {"chunks": SECTIONS, "strategy": "worth"},
+    "worth of blocks": {"chunks": BLOCKS, "strategy": "worth"},
+    "worth of messages": {"chunks": MESSAGES, "strategy": "worth", "tools": TOOLS},
     "nothing": {"chunks": []},
 }
 COUNTERS = ["utf8-bytes", "o200k_base", None]

@@ -17,7 +17,7 @@ from tokenbox.ctx import Candidate, CutChunks, StrategyFailed, UnknownStrategy
 from tokenbox.errors import InvalidTokenizer
 from tokenbox.named_code import entry_points_of
 from tokenbox.policy.guard import needed
-from tokenbox.policy.strategies import by_worth
+from tokenbox.policy.strategies import Ranking
 from tokenbox.tokenizers.registry import of_packages
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def test_by_worth_is_within_the_budget_where_the_critical_ones_are(
     candidates = [
         Candidate(i, f"c{i}", text, len(text), critical=critical) for i, (text, critical) in enumerate(chunks)
     ]
-    kept = by_worth(candidates, budget, len)
+    kept = Ranking(candidates).within(budget)
     assert kept == sorted(set(kept))
     assert {one.index for one in candidates if one.critical} <= set(kept)
     size = sum(len(chunks[i][0]) for i in kept)

@@ -37,7 +37,6 @@ from tokenbox.policy.strategies import (
     ChosenLayout,
     Picked,
     Ranking,
-    by_worth,
     check_budget,
     choose,
     name_of,
@@ -141,6 +140,9 @@ class Planned(NamedTuple):
     layout: AnyLayout
     chunks: Sequence[ChunkPlan]
     summary_ops: Sequence[SummaryOp] = ()
+
+
+_Plan = Callable[[Picked], Planned]
 
 
 def pack(
@@ -253,50 +255,32 @@ def _window(request: Chunks, budget: int, counter: Counts) -> Planned:
     return _sections_chosen([(i, None) for i in kept], "window", candidates, request, budget, counter)
 
 
-DEFAULT_STRATEGY: Final[Mapping[ChunkKind, str]] = {
-    ChunkKind.SECTIONS: "box",
-    ChunkKind.BLOCKS: "ladder",
-    ChunkKind.MESSAGES: "window",
-}
-_STRATEGIES: Final[Mapping[str, Mapping[ChunkKind, Callable[[Chunks, int, Counts], Planned]]]] = {
-    "box": {ChunkKind.SECTIONS: _box},
-    "ladder": {ChunkKind.BLOCKS: _ladder},
-    "window": {ChunkKind.SECTIONS: _window, ChunkKind.MESSAGES: _window},
-}
-
-
-def fits_kind(name: str, kind: ChunkKind) -> bool:
-    return kind in _STRATEGIES.get(name, {})
-
-
-# Decisions and forms that send nothing of the chunk's own.
-_DROPPED: Final = frozenset({"dropped", "merged", "omitted", "evicted"})
-
-
-def _planner(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Planned]:
-    planners = _STRATEGIES.get(name)
-    if planners is None:
-        raise UnknownStrategy(
-            f"no strategy is called {name!r}. There are: {', '.join(_STRATEGIES)}, {WORTH}; "
-            "or give a function.",
-            strategy=name,
-        )
-    if kind not in planners:
-        fitting = [*(other for other, kinds in _STRATEGIES.items() if kind in kinds), WORTH]
-        raise UnknownStrategy(
-            f"the strategy {name} is not for {kind.value}: use one of {', '.join(fitting)}.",
-            strategy=name,
-            kind=kind.value,
-        )
-    return planners[kind]
-
-
-# Strategies of users.
+# Choices: by worth, and by strategies of users.
 
 
 def _by_function(strategy: Strategy, request: Chunks, budget: int, counter: Counts) -> Planned:
-    """Plan by a user's strategy, or by worth."""
-    name, offer = name_of(strategy), _offer(request, counter)
+    may_change = request.kind is ChunkKind.SECTIONS
+
+    def choice(offer: _Offer, planned: _Plan) -> Planned:
+        return planned(choose(strategy, offer.candidates, budget, offer.count, may_change=may_change))
+
+    return _by_choice(name_of(strategy), choice, request, budget, counter)
+
+
+def _worth(request: Chunks, budget: int, counter: Counts) -> Planned:
+    """Keep what is most relevant to the last question."""
+
+    def choice(offer: _Offer, planned: _Plan) -> Planned:
+        return _most_worth(Ranking(offer.candidates), budget, planned)
+
+    return _by_choice(WORTH, choice, request, budget, counter)
+
+
+def _by_choice(
+    name: str, choice: Callable[[_Offer, _Plan], Planned], request: Chunks, budget: int, counter: Counts
+) -> Planned:
+    """Return the plan that ``choice`` makes of the candidates; raise if it is over the budget."""
+    offer = _offer(request, counter)
 
     def planned(picked: Picked) -> Planned:
         if request.kind is ChunkKind.SECTIONS:
@@ -304,11 +288,7 @@ def _by_function(strategy: Strategy, request: Chunks, budget: int, counter: Coun
         return _whole_chosen([index for index, _ in picked], name, offer, request, counter)
 
     try:
-        if strategy is by_worth:
-            made = _most_worth(Ranking(offer.candidates), budget, planned)
-        else:
-            may_change = request.kind is ChunkKind.SECTIONS
-            made = planned(choose(strategy, offer.candidates, budget, offer.count, may_change=may_change))
+        made = choice(offer, planned)
         check_budget(name, made.layout.total, budget)
     except StrategyFailed:
         # If not even what must be kept fits, no strategy is to blame: this raises that, with the figures.
@@ -321,7 +301,7 @@ def _by_function(strategy: Strategy, request: Chunks, budget: int, counter: Coun
 _ROUNDS: Final = 6
 
 
-def _most_worth(ranking: Ranking, budget: int, planned: Callable[[Picked], Planned]) -> Planned:
+def _most_worth(ranking: Ranking, budget: int, planned: _Plan) -> Planned:
     """Choose by worth for as much room as the separators, markers and tools leave to the chunks."""
 
     def within(room: int) -> Planned:
@@ -343,6 +323,44 @@ def _most_worth(ranking: Ranking, budget: int, planned: Callable[[Picked], Plann
         else:
             high, over = room, made.layout.total
     return within(low) if best is None else best
+
+
+DEFAULT_STRATEGY: Final[Mapping[ChunkKind, str]] = {
+    ChunkKind.SECTIONS: "box",
+    ChunkKind.BLOCKS: "ladder",
+    ChunkKind.MESSAGES: "window",
+}
+_STRATEGIES: Final[Mapping[str, Mapping[ChunkKind, Callable[[Chunks, int, Counts], Planned]]]] = {
+    "box": {ChunkKind.SECTIONS: _box},
+    "ladder": {ChunkKind.BLOCKS: _ladder},
+    "window": {ChunkKind.SECTIONS: _window, ChunkKind.MESSAGES: _window},
+    WORTH: dict.fromkeys(ChunkKind, _worth),
+}
+
+
+def fits_kind(name: str, kind: ChunkKind) -> bool:
+    return kind in _STRATEGIES.get(name, {})
+
+
+# Decisions and forms that send nothing of the chunk's own.
+_DROPPED: Final = frozenset({"dropped", "merged", "omitted", "evicted"})
+
+
+def _planner(name: str, kind: ChunkKind) -> Callable[[Chunks, int, Counts], Planned]:
+    planners = _STRATEGIES.get(name)
+    if planners is None:
+        raise UnknownStrategy(
+            f"no strategy is called {name!r}. There are: {', '.join(_STRATEGIES)}; or give a function.",
+            strategy=name,
+        )
+    if kind not in planners:
+        fitting = [other for other, kinds in _STRATEGIES.items() if kind in kinds]
+        raise UnknownStrategy(
+            f"the strategy {name} is not for {kind.value}: use one of {', '.join(fitting)}.",
+            strategy=name,
+            kind=kind.value,
+        )
+    return planners[kind]
 
 
 class _Offer(NamedTuple):

@@ -1,4 +1,4 @@
-"""Strategies of users, and ours by worth: their candidates, their choices, and how these are validated.
+"""Strategies of users, and the one by worth: their candidates, their choices, and how these are validated.
 
 A strategy is a built-in name, a function, the name of an entry point of ``tokenbox.strategies``, or
 ``module:function``.
@@ -30,23 +30,12 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
-def by_worth(
-    candidates: Sequence[Candidate],
-    budget: int,
-    count: Callable[[str], int],  # noqa: ARG001  # every strategy has this parameter
-) -> list[int]:
-    """Return the chunks to send, in their order: the critical ones, the question, then the most relevant.
-
-    Only their own tokens are counted here, without markers and separators. The question is the last user
-    message, else the last critical chunk; without one, later chunks are preferred. A tool's result stays with
-    the message before it.
-    """
-    return Ranking(candidates).within(budget)
-
-
 class Ranking:
-    """The chunks by worth, in groups that stay together.
+    """The chunks by worth, in groups that stay together: a tool's result stays with the message before it.
 
+    The critical ones come first, then the question, then the most relevant to it. The question is the last
+    user message, else the last critical chunk; without one, later chunks are preferred. Only the chunks' own
+    tokens are counted here, without markers and separators.
     ``needed``: the tokens of those that are always kept; ``total``: of all.
     """
 
@@ -90,10 +79,9 @@ def _question(candidates: Sequence[Candidate]) -> Candidate | None:
 
 SCHEMA = "tokenbox.choice/1"
 GROUP: Final = "tokenbox.strategies"
-STRATEGY_NAMES: Final = ("box", "ladder", "window")
-"""The built-in strategies that use an engine."""
 WORTH: Final = "worth"
-"""The built-in strategy that works as a user's does: it keeps what is most relevant to the last question."""
+STRATEGY_NAMES: Final = ("box", "ladder", "window", WORTH)
+"""The built-in strategies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,15 +264,13 @@ def strategy_of(value: object) -> str | Strategy | None:
     It is built in, of an entry point, of ``module:function``, or a callable. Raises :class:`UnknownStrategy`,
     and :class:`StrategyFailed` (with its cause) if it cannot be imported.
     """
-    if value == WORTH:
-        return by_worth
     if value is None or (isinstance(value, str) and value in STRATEGY_NAMES):
         return value
     if callable(value):
         return cast("Strategy", value)
     if not isinstance(value, str):
         raise UnknownStrategy(
-            f"a strategy is {', '.join(STRATEGY_NAMES)}, {WORTH}, a function, an entry point of {GROUP} or "
+            f"a strategy is {', '.join(STRATEGY_NAMES)}, a function, an entry point of {GROUP} or "
             f"'module:function', not {shown(value)}."
         )
     found = _load(value)
@@ -298,7 +284,7 @@ def _load(name: str) -> object:
     if found is None:
         from importlib.metadata import entry_points  # takes 20 ms, only for an error
 
-        names = [*STRATEGY_NAMES, WORTH, *sorted(point.name for point in entry_points(group=GROUP))]
+        names = [*STRATEGY_NAMES, *sorted(point.name for point in entry_points(group=GROUP))]
         near = difflib.get_close_matches(name, names, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names)}."
         raise UnknownStrategy(
