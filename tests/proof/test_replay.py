@@ -25,7 +25,7 @@ from tokenbox.proof.bundle import MANIFEST, build
 from tokenbox.proof.calls import Texts
 from tokenbox.proof.contents import Contents, differences, read_contents
 from tokenbox.proof.errors import ReplayImpossible
-from tokenbox.proof.manifest import read_manifest
+from tokenbox.proof.manifest import Manifest, read_manifest
 from tokenbox.proof.of_blocks import CHOICE
 from tokenbox.proof.replay import FUNCTIONS, replay
 from tokenbox.proof.verify import MemoryFiles
@@ -126,10 +126,42 @@ def test_blocks_with_summaries_made_on_the_way(
     assert replay(*contents_of(found[0])).differences == ()
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        (
+            "algorithm",
+            "token-box-model/0",
+            "an older rule: version 0 of token-box-model (here 1). Only the",
+        ),
+        ("algorithm", "token-box-model/9", "a newer rule: version 9 of token-box-model (here 1)"),
+        ("algorithm", "no rule" * 99, "The bundle names the same rules"),
+        ("lenses", "squeeze@0 |> head@1(lines=2)", "an older rule: version 0 of squeeze (here 1)"),
+        ("engine", {"name": "tokenbox", "version": "0.0.1"}, "replay it with tokenbox 0.0.1."),
+        ("digest", "0" * 64, "its record does not follow from its inputs"),
+    ],
+)
+def test_a_replay_that_differs_gives_a_reason(field: str, value: object, said: str) -> None:
+    contents, texts = contents_of(layout_evidence())
+    assert replay(contents, texts).reason is None
+    predicate: dict[str, object] = {**contents.manifest.predicate, "digest": "1" * 64}
+    inputs = list(contents.inputs)
+    if field == "lenses":
+        inputs[1] = {**inputs[1], "fields": {**inputs[1]["fields"], "lenses": value}}
+    else:
+        predicate[field] = value
+    manifest = Manifest(contents.manifest.id, {**contents.manifest.record, "predicate": predicate})
+    found = replay(Contents(manifest, inputs, contents.decisions, contents.summaries), texts)
+    assert said in str(found.reason)
+
+
 def test_what_differs_is_named() -> None:
     contents, texts = contents_of(layout_evidence())
     found = replay(contents, texts, tokenbox.tokenizers.registry.get("facet-units"))
     assert [d.field for d in found.differences] == ["digest", "tokenizer.fingerprint", "tokenizer.name"]
+    assert found.reason is not None
+    assert found.reason.startswith("The bundle was made with the tokenizer 'utf8-bytes'")
+    assert "'facet-units'" in found.reason
     other, _ = contents_of(layout_evidence(70))
     names = {d.field: (d.left, d.right) for d in differences(contents, other)}
     assert names["budget.tokens.value"] == (60, 70)

@@ -104,6 +104,7 @@ class Replayed(NamedTuple):
 
     differences: tuple[FieldDifference, ...]
     uncompared: tuple[str, ...]
+    reason: str | None
     shards: int
     of: int
     rows: int
@@ -153,7 +154,7 @@ def replay_run(
         tally.merge(record.tally)
     evidence = evidence_of_run(plan, sharded, records, tally, compiler.identity)
     found = compared(contents, evidence, _uncompared(len(records), again))
-    return Replayed(found.differences, found.uncompared, len(again), len(recorded), rows)
+    return Replayed(found.differences, found.uncompared, found.reason, len(again), len(recorded), rows)
 
 
 def _recorded(number: int, given: Record, decision: Record) -> ShardRecord:

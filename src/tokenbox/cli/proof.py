@@ -147,13 +147,14 @@ def _show_replay(
         record = {
             "id": contents.manifest.id,
             "same": replay.same,
+            "reason": replay.reason,
             "differences": [difference.to_dict() for difference in replay.differences],
             **(facts or {}),
             "uncompared": list(replay.uncompared),
         }
         write_record("proof.replay", record)
     else:
-        lines = [str(difference) for difference in replay.differences] or ["the same"]
+        lines = ["the same" if replay.reason is None else replay.reason, *map(str, replay.differences)]
         lines += [] if line is None else [line]
         _write_lines([*lines, f"not compared: {_first_names(replay.uncompared)}"])
     return Exit.OK if replay.same else Exit.DIFFERENT

@@ -32,6 +32,7 @@ from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
 from tokenbox.proof.of_messages import FIT
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
 from tokenbox.proof.of_sections import LAYOUT
+from tokenbox.proof.reasons import reason
 from tokenbox.proof.verify import MemoryFiles
 from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import FILE_PREFIX, get
@@ -59,10 +60,12 @@ class Replay:
     """The differences between a bundle (``left``) and its replay (``right``).
 
     ``uncompared``: the recorded fields that a replay cannot derive, such as the name of the model.
+    ``reason``: a sentence on what explains the differences, such as an older rule; None if there are none.
     """
 
     differences: tuple[FieldDifference, ...]
     uncompared: tuple[str, ...] = ()
+    reason: str | None = None
 
     @property
     def same(self) -> bool:
@@ -102,10 +105,8 @@ def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = fro
         for name, value in fields_of(contents)
         if value is not None and is_underived(name)
     ]
-    return Replay(
-        tuple(found for found in differences(contents, again) if not is_underived(found.field)),
-        tuple(dict.fromkeys(uncompared)),
-    )
+    found = tuple(one for one in differences(contents, again) if not is_underived(one.field))
+    return Replay(found, tuple(dict.fromkeys(uncompared)), reason(contents, again) if found else None)
 
 
 def _without_index(field: str) -> str:
