@@ -36,6 +36,7 @@ CTXLEN_FORMAT = 1
 UNQUALIFIED = ("openai", "anthropic", "gemini")
 # Prefixes of names that only Azure uses; its models may have smaller windows.
 AZURE_ONLY = ("gpt-35", "gpt-41")
+VARIANTS = frozenset({"chat", "codex", "max", "mini", "nano", "pro"})
 # Names of providers: of models.dev, and ours.
 MODELS_DEV = {
     "alibaba": "dashscope",
@@ -166,9 +167,16 @@ def aliases() -> dict[str, str]:
         maker = first_party(model.id) or ""
         for name in equal_names(model.match):
             alias = own_id(maker, name).lower()
-            if alias not in known and first_party(name) == maker and not name.startswith(AZURE_ONLY):
+            if alias in known or first_party(name) != maker or name.startswith(AZURE_ONLY):
+                continue
+            if variant(name) == variant(model.id):  # genai-prices joins models that have the same price
                 found.setdefault(alias, known[key.lower()])
     return dict(sorted(found.items()))
+
+
+def variant(name: str) -> frozenset[str]:
+    """Return the words of a name that tell models of one version apart."""
+    return VARIANTS.intersection(name.split("-"))
 
 
 def equal_names(match: types.MatchLogic) -> Iterator[str]:

@@ -112,6 +112,35 @@ def test_a_model_that_only_the_user_knows() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "model_id", "window", "max_input"),
+    [
+        ("gemini-pro", "gemini-pro", 32_768, None),  # not of gemini-pro-latest
+        ("gemini-flash", "gemini-flash-latest", 1_048_576, 1_048_576),
+        ("models/gemini-1.5-pro", "models/gemini-1.5-pro", 1_000_000, None),
+        ("gpt-5.1-chat", "gpt-5.1-chat-latest", 128_000, 128_000),
+        ("gpt-5.2-chat-latest", "gpt-5.2-chat-latest", 128_000, 128_000),
+        ("gpt-5-chat", "gpt-5-chat", 128_000, 128_000),
+        ("azure/gpt-5-chat", "azure/gpt-5-chat", 128_000, 128_000),
+    ],
+)
+def test_a_name_has_no_figures_of_another_model(
+    name: str, model_id: str, window: int, max_input: int | None
+) -> None:
+    found = model(name)
+    assert found is not None
+    limits = [
+        None if figure is None else figure.value for figure in (found.context_window, found.max_input_tokens)
+    ]
+    assert (found.id, *limits) == (model_id, window, max_input)
+    assert found.provider in {"openai", "azure", "gemini"}
+
+
+@pytest.mark.parametrize("name", ["gpt-5.5-chat", "gpt-5.5-codex", "gpt-5.1-mini"])
+def test_a_model_of_the_same_price_is_not_the_same_model(name: str) -> None:
+    assert model(name) is None
+
+
+@pytest.mark.parametrize(
     "nonsense", ["", "   ", "no-such-model-at-all", "x" * 100_000, "\ud800", "a/b/c/d", "/", "-latest"]
 )
 def test_nonsense_is_no_model(nonsense: str) -> None:

@@ -12,6 +12,7 @@ from tokenbox.catalog.names import (
     MAX_NAME,
     bare_name,
     checked_name,
+    first_party,
     provider_of,
     served_as,
     spellings,
@@ -26,7 +27,12 @@ _ON_ITS_PAGE = {
     "gpt-3.5-turbo-0301": 4_096,
     "gpt-3.5-turbo-0613": 4_096,
     "gpt-3.5-turbo-instruct": 4_096,
+    "gpt-5-chat": 128_000,
     "gpt-5-chat-latest": 128_000,
+    "gpt-5.1-chat": 128_000,
+    "gpt-5.1-chat-latest": 128_000,
+    "gpt-5.2-chat": 128_000,
+    "gpt-5.2-chat-latest": 128_000,
 }
 
 
@@ -111,6 +117,8 @@ def _keys(wanted: str) -> list[str]:
         key = data.key(spelling)
         if key is None or key in keys:
             continue
+        if keys and undated(wanted) is None and key.endswith("-latest"):
+            continue  # the name itself is of a model: gemini-pro is older than gemini-pro-latest
         unqualified = "/" not in key
         if provider is not None and unqualified and data.row(key).provider not in (provider, None):
             continue
@@ -179,7 +187,9 @@ def _provider(wanted: str, keys: list[str]) -> str | None:
     base = undated(wanted)
     if base is not None and (found := _keys(base)):
         return published().row(found[0]).provider
-    provider, slash, _ = wanted.partition("/")
+    provider, slash, name = wanted.partition("/")
+    if provider == "models":  # Gemini's API
+        return first_party(name)
     return provider_of(provider.lower()) if slash and card_of(wanted) is None else None
 
 
