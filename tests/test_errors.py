@@ -13,6 +13,8 @@ import pytest
 
 import tokenbox
 from tokenbox import errors
+from tokenbox.content.block_kinds import Lang, Priority
+from tokenbox.content.blocks import AnnotationBlock, CodeBlock
 from tokenbox.errors import ContextCriticalOverflow, DocumentError, InvalidText, MissingExtra, TokenboxError
 
 
@@ -94,3 +96,17 @@ def test_a_count_and_its_noun_agree() -> None:
     ]
     assert errors.plural(1, "entry", "entries") == "1 entry"
     assert errors.plural(3, "entry", "entries") == "3 entries"
+
+
+@pytest.mark.parametrize("name", ["a\nb\x1b[31m", "\u202egnp.exe", "x" * 5_000])
+def test_a_hostile_name_stays_on_one_short_line(name: str) -> None:
+    made = [CodeBlock(Lang.GO, name, b"abc" * 9), AnnotationBlock.of_priority(0, Priority.CRITICAL)]
+    with pytest.raises(ContextCriticalOverflow) as sections:
+        tokenbox.layout([{"id": name, "content": "abc" * 9}], 10, "utf8-bytes")
+    with pytest.raises(ContextCriticalOverflow) as blocks:
+        tokenbox.render_blocks(made, "utf8-bytes", 10)
+    for found in (sections, blocks):
+        message = str(found.value)
+        assert message.isprintable()
+        assert len(message) < 700
+        assert name in found.value.critical[0][0]

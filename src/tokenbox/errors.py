@@ -230,7 +230,7 @@ class ContextCriticalOverflow(LayoutError, code="context_critical_overflow"):
         self.smallest_change = dict(smallest_change)
         about = "~" if estimate else ""
         largest = sorted(self.critical, key=lambda item: -item[1])[:3]
-        names = ", ".join(f"{name} {about}{size:,}" for name, size in largest)
+        names = ", ".join(f"{named(name)} {about}{size:,}" for name, size in largest)
         rest = len(self.critical) - len(largest)
         more = f" and {rest} more" if rest else ""
         super().__init__(
@@ -308,6 +308,7 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
+_MAX_NAME = 200  # a long path is shown in full
 _MAX_SHOWN = 80  # a SHA-256 with its quotes is shown in full
 
 
@@ -323,6 +324,14 @@ def shown(value: object) -> str:
     if not text:
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def named(name: str) -> str:
+    """Return a name for a message: as it is, or if it is long or does not print on one line, its repr."""
+    if len(name) <= _MAX_NAME and name.isprintable():
+        return name
+    text = repr(name[:_MAX_NAME])
+    return text if len(name) <= _MAX_NAME else f"{text}..."
 
 
 # postgresql://user:password@host

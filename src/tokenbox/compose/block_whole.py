@@ -16,7 +16,7 @@ from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
 from tokenbox.content.section import Section
 from tokenbox.engine.ladder import SET_ASIDE, SLACK, Form
-from tokenbox.errors import ContextCriticalOverflow, RenderError, plural, raise_budget, shown
+from tokenbox.errors import ContextCriticalOverflow, RenderError, named, plural, raise_budget, shown
 from tokenbox.render.templates import (
     Framed,
     block_body,
@@ -324,8 +324,10 @@ class BlockWhole:
                 "size": self.size(i),
                 "lose_at_least": least - budget,
                 "minimum_budget": least,
-                "say": f"give {self._name(i)} ({plural(self.size(i), 'token')}) a lower priority, "
-                f"or {raised['say']}",
+                "say": (
+                    f"give {named(self._name(i))} ({plural(self.size(i), 'token')}) a lower priority, "
+                    f"or {raised['say']}"
+                ),
             }
         return ContextCriticalOverflow(
             fixed_load=fixed_load,

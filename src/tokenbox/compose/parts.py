@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose.columns import contents_of
 from tokenbox.engine.box import LayoutWhole
-from tokenbox.errors import ContextCriticalOverflow, plural, raise_budget
+from tokenbox.errors import ContextCriticalOverflow, plural, raise_budget, shown
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
@@ -208,7 +208,7 @@ class Parts(LayoutWhole):
             "lose_at_least": deficit,
             "minimum_budget": fixed_load,
             "say": (
-                f"give section {name!r} ({plural(size, 'token')}) a shrink above 0, "
+                f"give section {shown(name)} ({plural(size, 'token')}) a shrink above 0, "
                 f"so that it may {loss}, or {raised['say']}"
             ),
         }
