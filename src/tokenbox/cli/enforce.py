@@ -124,7 +124,8 @@ def _picture(found: Enforcement, asked: CommandLine) -> list[Line]:
     lines: list[Line] = [(Span(verdict[0], verdict[1]), Span(f": {found.why.say}"))]
     lines += [(Span(f"note: {printable(note)}", Style.FAINT),) for note in found.why.notes]
     if found.plan:
-        lines.append((Span("any one of these lets it pass:", Style.FAINT),))
+        effect = "makes the override unnecessary" if found.ok else "lets it pass"
+        lines.append((Span(f"any one of these {effect}:", Style.FAINT),))
     for remedy in found.plan:
         lines.append((Span(f"- {printable(remedy.say)}"),))
         command = asked.with_remedy(remedy, found)
