@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenbox.content.canonical import canonical
 from tokenbox.gateway.admission import decision_id
 from tokenbox.gateway.asgi import json_bytes, json_object
-from tokenbox.proof.canonical import canonical
 
 KEYS = st.text(st.characters(max_codepoint=127))
 # Also with half a character; two halves that meet would be one when they are read.

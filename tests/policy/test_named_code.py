@@ -13,11 +13,11 @@ import tokenbox
 from tokenbox import ctx, named_code
 from tokenbox.cli.replaying import texts_of
 from tokenbox.config import load
+from tokenbox.content.canonical import canonical
 from tokenbox.documents import read_document
 from tokenbox.errors import CodeNotAllowed, DocumentError
 from tokenbox.proof.bundle import build
 from tokenbox.proof.calls import Texts
-from tokenbox.proof.canonical import canonical
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.manifest import read_manifest

@@ -22,6 +22,7 @@ import pytest
 from tests.proof.examples import MADE, layout_evidence
 from tests.proof.kinds import KINDS, replayed_files
 from tokenbox.cli.replaying import texts_of
+from tokenbox.content.canonical import canonical
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect import page
 from tokenbox.inspect.of_proof import proof_entry
@@ -39,7 +40,6 @@ from tokenbox.proof.bundle import (
     tree_record,
 )
 from tokenbox.proof.calls import Texts
-from tokenbox.proof.canonical import canonical
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.errors import SignatureInvalid
 from tokenbox.proof.signing import STATEMENT_TYPE, new_key, public_key, signed, signer_of

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import tokenbox
 from tests.proof.examples import layout_evidence
-from tokenbox.proof.canonical import canonical
+from tokenbox.content.canonical import canonical
 from tokenbox.proof.signing import new_key, public_key, signer_of
 from tokenbox.proof.verify import verify
 from tokenbox.store.bundle_log import verify_log

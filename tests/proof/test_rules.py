@@ -141,4 +141,4 @@ def test_outcomes_of_each_rule(golden: Callable[[str, str], None]) -> None:
         assert len({json.dumps(made) for _, made in outcomes}) > CASES / 2
         digest = hashlib.sha256(json.dumps(outcomes).encode()).hexdigest()
         lines.append(f"{rule} {make.__name__[3:]} {digest}\n")
-    golden("proof/rules.txt", "".join(lines))
+    golden("rules/outcomes.txt", "".join(lines))

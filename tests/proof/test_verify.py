@@ -20,10 +20,10 @@ import tokenbox
 from tests.proof.examples import EXAMPLES, MARKERS, files_of, layout_evidence
 from tests.proof.kinds import KINDS, replayed_files, slug
 from tests.waiting import SECONDS
+from tokenbox.content.canonical import canonical
 from tokenbox.proof import Budget, Sourced
 from tokenbox.proof.archive import ArchiveFiles, archived
 from tokenbox.proof.bundle import INPUTS, MANIFEST, VOLATILE, file_record
-from tokenbox.proof.canonical import canonical
 from tokenbox.proof.contents import differences, read_contents
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.verify import MemoryFiles, verify

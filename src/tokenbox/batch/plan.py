@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.batch.errors import InvalidPlan
 from tokenbox.compose.layout import SEPARATOR
+from tokenbox.content.canonical import canonical
 from tokenbox.engine.result import Policy
 from tokenbox.errors import RenderError, shown
 from tokenbox.integers import MAX_INTEGER, meant_figure, whole
-from tokenbox.proof.canonical import canonical
 from tokenbox.records import to_record
 from tokenbox.render.registry import find_renderer
 

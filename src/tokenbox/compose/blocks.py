@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
-
-import rfc8785
+from typing import TYPE_CHECKING
 
 from tokenbox.compose.block_whole import BlockForms, BlockWhole, shows_content
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.seamed import NotSeamable, checked_total
 from tokenbox.content.block_kinds import BlockType, Priority
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities, wrong_field
+from tokenbox.content.canonical import record_digest
 from tokenbox.engine.ladder import Form, LadderRun
 from tokenbox.errors import EmptyInput, InvalidContent, NothingFits, RenderError, TokenizerError, shown
 from tokenbox.integers import MAX_INTEGER, token_budget
@@ -123,7 +122,7 @@ class BlockLayout:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 (hex) of the RFC 8785 JSON of all inputs of the layout and its result."""
-        return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
+        return record_digest(self._digested())
 
     def to_dict(self) -> dict[str, object]:
         """Return the record as JSON-compatible data."""

@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
-
-import rfc8785
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.constraints import SectionWarning, check_policy, checked_groups, warnings
 from tokenbox.compose.diff import SCHEMA, LayoutDiff, diff
 from tokenbox.compose.messages import messages_of
+from tokenbox.content.canonical import record_digest
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Action, Decision, Policy, SectionResult
@@ -216,7 +215,7 @@ class Layout:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 (hex) of the RFC 8785 JSON of all inputs of the layout and its result."""
-        return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
+        return record_digest(self._digested())
 
     def messages(self) -> list[dict[str, str]]:
         """Return one chat message per section with text, in order: ``{"role", "content"}``.

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-import rfc8785
-
+from tokenbox.content.canonical import record_digest
 from tokenbox.content.exchanges import Exchange, exchanges
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.steps import WindowAction
@@ -158,7 +157,7 @@ class Fitted(Generic[T]):
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) over the RFC 8785 JSON of all inputs of this decision and its result."""
-        return hashlib.sha256(rfc8785.dumps(cast("Any", self._digested()))).hexdigest()
+        return record_digest(self._digested())
 
     def to_dict(self) -> dict[str, object]:
         """Return the record as JSON-compatible data."""

@@ -7,16 +7,14 @@ A strategy is a built-in name, a function, the name of an entry point of ``token
 from __future__ import annotations
 
 import difflib
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
-
-import rfc8785
+from typing import TYPE_CHECKING, Final, cast
 
 from tokenbox import named_code
+from tokenbox.content.canonical import record_digest
 from tokenbox.errors import TokenboxError, plural, shown
 from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
 from tokenbox.records import to_record
@@ -135,7 +133,7 @@ class ChosenLayout:
     def digest(self) -> str:
         """SHA-256 (hex) of the RFC 8785 JSON of the arguments and the result."""
         record = {**self.to_dict(), "text": None, "digest": None, "emitted": text_digest(self.text).hex()}
-        return hashlib.sha256(rfc8785.dumps(cast("Any", record))).hexdigest()
+        return record_digest(record)
 
     def to_dict(self) -> dict[str, object]:
         counted = "" if self.count is None else "count "

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.__about__ import __version__
-from tokenbox.proof.canonical import canonical
+from tokenbox.content.canonical import canonical
 from tokenbox.proof.errors import ProofTooLarge
 from tokenbox.records import to_record
 from tokenbox.tokenizers.utf8 import utf8

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from tokenbox.content.canonical import MAX_DEPTH, NotCanonical, canonical, parse_canonical
 from tokenbox.errors import shown
 from tokenbox.proof.bundle import (
     DECISIONS,
@@ -23,7 +24,6 @@ from tokenbox.proof.bundle import (
     TEXTS,
     VOLATILE,
 )
-from tokenbox.proof.canonical import MAX_DEPTH, NotCanonical, canonical, parse_canonical
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.evidence import EvidenceKind, EvidenceStatus
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+from tokenbox.content.canonical import NotCanonical, canonical, parse_canonical, record_digest
 from tokenbox.errors import shown
 from tokenbox.proof.bundle import (
     DECISIONS,
@@ -20,7 +21,6 @@ from tokenbox.proof.bundle import (
     tree_digest,
     volatile_start,
 )
-from tokenbox.proof.canonical import NotCanonical, canonical, parse_canonical
 from tokenbox.proof.errors import BundleInvalid, SignatureInvalid
 from tokenbox.proof.manifest import HEX, leaves, read_manifest
 from tokenbox.proof.signing import MAX_ENVELOPE, STATEMENT_TYPE, check_signatures, payload_of, read_envelope
@@ -265,7 +265,7 @@ def _copy(files: BundleFiles, bundle_id: str) -> object | None:
     volatile = _volatile(files, bundle_id)
     copy = None if volatile is None else volatile.get("manifest")
     try:
-        return copy if hashlib.sha256(canonical(copy)).hexdigest() == bundle_id else None
+        return copy if record_digest(copy) == bundle_id else None
     except NotCanonical:
         return None
 

@@ -22,11 +22,11 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.content.canonical import NotCanonical, canonical, parse_canonical
 from tokenbox.errors import plural
 from tokenbox.files import open_regular, sync_folder, turn
 from tokenbox.proof import merkle
 from tokenbox.proof.bundle import VOLATILE, volatile_start
-from tokenbox.proof.canonical import NotCanonical, canonical, parse_canonical
 from tokenbox.proof.errors import LogInvalid, SignatureInvalid
 from tokenbox.proof.manifest import HEX
 from tokenbox.proof.signing import CHECKPOINT_TYPE, check_signatures, payload_of, read_envelope, signed

@@ -11,7 +11,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.proof.canonical import MAX_INTEGER, NotCanonical, canonical, parse_canonical
+from tokenbox.content.canonical import MAX_INTEGER, NotCanonical, canonical, parse_canonical
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-MAX_INTEGER, MAX_INTEGER) | st.text(),

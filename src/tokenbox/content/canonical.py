@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any, NoReturn, cast
 
 import rfc8785
 
 from tokenbox.errors import TokenboxError
+from tokenbox.integers import MAX_INTEGER
 
-MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 64
 _MAX_DIGITS = 17
 
@@ -37,6 +38,11 @@ def canonical(value: object) -> bytes:
         return _encode(value).encode()
     except UnicodeEncodeError:
         raise _surrogate() from None
+
+
+def record_digest(record: object) -> str:
+    """Return the SHA-256 (hex) of a record as RFC 8785 JSON. Raises :class:`NotCanonical`."""
+    return hashlib.sha256(canonical(record)).hexdigest()
 
 
 def parse_canonical(data: bytes) -> object:
