@@ -151,9 +151,7 @@ class ChosenLayout:
 
 
 def name_of(strategy: object) -> str:
-    """Return the name of a strategy in records: a user's has its module, and its ``version`` if any."""
-    if strategy is by_worth:
-        return WORTH
+    """Return the name of a user's strategy in records: its module and name, and its ``version`` if any."""
     name, version = named_code.name_of(strategy), getattr(strategy, "version", None)
     return f"{name} {version}" if isinstance(version, str) else name
 
