@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ from tokenbox.folder.packed import SplitProblem
 from tokenbox.folder.project import ProjectProblem
 from tokenbox.folder.source import NothingToPack
 from tokenbox.folder.stripping import stripped
+from tokenbox.folder.walk import PathProblem
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -392,6 +394,19 @@ def test_a_query_and_instructions_may_be_utf_16(folder: Make, capsysbinary: Byte
     assert "def bark" not in text
 
 
+@pytest.mark.parametrize("option", ["--query-file", "--instructions"])
+def test_a_binary_file_is_no_query_and_no_instructions(
+    option: str, folder: Make, capsysbinary: Bytes
+) -> None:
+    root = folder({"a.py": "x = 1\n"})
+    image = root.parent / "image.png"
+    image.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    assert main(["pack", str(root), option, str(image), "--budget", "300"]) == 2
+    assert capsysbinary.readouterr().err.decode() == (
+        f"error: {image} is a binary file, not text. Name a text file. (input_unreadable)\n"
+    )
+
+
 def test_a_bcp_pack_has_the_commits_and_the_instructions(repository: Path) -> None:
     source = read(survey([repository]), PackSettings(log=3), instructions="Be brief.")
     titles = [block.title for block in as_blocks(source) if isinstance(block, DocumentBlock)]
@@ -412,6 +427,13 @@ def test_a_remote_repository_is_cloned_and_goes_again(repository: Path) -> None:
         cloned("file:///nowhere", whole=True),
     ):
         pass
+
+
+def test_the_command_to_clone_names_the_branch_of_the_address(capsysbinary: Bytes) -> None:
+    assert main(["pack", "file:///nowhere/b#v1"]) == 2
+    assert b"Try it yourself: git clone --branch=v1 file:///nowhere/b (" in capsysbinary.readouterr().err
+    with pytest.raises(PathProblem, match=re.escape("first: git clone --branch=v1 https://example.org/a/b")):
+        tokenbox.pack("https://u:p@example.org/a/b#v1", tokenizer="utf8-bytes")
 
 
 def test_parts_are_within_their_limit_and_lose_nothing(folder: Make) -> None:

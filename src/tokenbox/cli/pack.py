@@ -357,12 +357,15 @@ def _query(text: str | None, file: str | None) -> str | None:
 
 
 def _text_of(file: str | None) -> str | None:
-    """Return the text of a file; PowerShell writes UTF-16."""
+    """Return the text of a file; PowerShell writes UTF-16. Raises ``UnreadableInput``."""
     if file is None:
         return None
-    data = streams.read_bytes(file)
-    text = packing.as_text(data)
-    return data.decode("utf-8", "replace") if text is None else text[0].decode()
+    text = packing.as_text(streams.read_bytes(file))
+    if text is None:
+        raise streams.UnreadableInput(
+            f"{streams.shown_name(file)} is a binary file, not text. Name a text file.", file=file
+        )
+    return text[0].decode()
 
 
 def _outcome(result: packing.PackedFolder, about: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -173,12 +174,19 @@ def cloned(url: str, *, whole: bool) -> Iterator[str]:
             reason = next(
                 (line for line in message.splitlines() if line.startswith("fatal: ")), message[:200]
             )
-            address = _without_password(address)
             raise GitProblem(
-                f"git cannot clone {address}: {reason.rstrip('.')}. Try it yourself: git clone {address}",
+                f"git cannot clone {_without_password(address)}: {reason.rstrip('.')}. "
+                f"Try it yourself: {clone_command(url)}",
                 git=message[:2000],
             )
         yield target
+
+
+def clone_command(url: str) -> str:
+    """Return the command that clones ``URL`` or ``URL#REF``, without a password."""
+    address, _, ref = url.partition("#")
+    branch = [f"--branch={ref}"] if ref else []
+    return shown(shlex.join(["git", "clone", *branch, _without_password(address)]))
 
 
 def git_log(number: int, format_: str, root: str, *options: str) -> list[bytes]:

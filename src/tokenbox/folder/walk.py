@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tokenbox.errors import TokenboxError
+from tokenbox.folder.git import clone_command
 from tokenbox.folder.ignore import DEFAULT_RULES, NEVER, RULE_FILES, IgnoreRules
 from tokenbox.folder.names import order, shown
 from tokenbox.folder.notes import Note, NoteKind
@@ -203,7 +204,7 @@ def resolved(path: str) -> str:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = "Name existing files and folders."
         if path.startswith(("http://", "https://", "git@")):
-            hint = f"Clone it first: git clone {shown(path)}"
+            hint = f"Clone it first: {clone_command(path)}"
         elif "*" in path:
             hint = f"To select files by a pattern: tokenbox pack . --include '{shown(path)}'"
         raise PathProblem(f"{shown(path)}: {reason}. {hint}", path=path) from None
