@@ -49,7 +49,8 @@ class _NeverMatchesError(ValueError):
 class Glob:
     """A pattern. ``name_only``: it matches the last step of a path. ``source``: its regular expression.
 
-    ``only``: the one text that it matches; None for a pattern with a wildcard.
+    ``only``: the one text that it matches; None for a pattern with a wildcard. ``ends``: what is before and
+    after the star in the pattern of a name that has no other wildcard, as in ``*.log``.
     """
 
     negative: bool
@@ -57,6 +58,7 @@ class Glob:
     name_only: bool
     source: bytes
     only: bytes | None
+    ends: tuple[bytes, bytes] | None
 
     @classmethod
     def of(cls, line: str) -> Glob | None:
@@ -75,7 +77,9 @@ class Glob:
         except _NeverMatchesError:
             return None
         only = None if _WILD.search(pattern) else pattern
-        return cls(negative, folders_only, name_only, source, only)
+        before, star, after = pattern.partition(b"*")
+        ends = (before, after) if name_only and star and not _WILD.search(before + after) else None
+        return cls(negative, folders_only, name_only, source, only, ends)
 
 
 def is_for_files(text: str) -> bool:
@@ -136,7 +140,7 @@ def _source(pattern: bytes, *, name_only: bool) -> bytes:
                 groups.append(group)
                 group = []
         else:
-            step, at = _character(rest, at)
+            step, at = _characters(rest, at)
         group.append(step)
     return b"".join([*(b"(?>" + _joined(steps) + b")" for steps in groups), _joined(group)])
 
@@ -160,8 +164,8 @@ def _stars(rest: bytes, at: int, end: int, *, name_only: bool) -> tuple[bytes, i
     return (_FOLDERS, end + 1) if rest[end : end + 1] == b"/" else (_ANYTHING, end)
 
 
-def _character(rest: bytes, at: int) -> tuple[bytes, int]:
-    """Return the expression for the character, bracket or escape at ``at``, and the position after it."""
+def _characters(rest: bytes, at: int) -> tuple[bytes, int]:
+    """Return the expression for the text, bracket or escape at ``at``, and the position after it."""
     character = rest[at : at + 1]
     if character == b"?":
         return b"[^/]", at + 1
@@ -171,7 +175,9 @@ def _character(rest: bytes, at: int) -> tuple[bytes, int]:
         at += 1
         if at == len(rest):
             raise _NeverMatchesError
-    return re.escape(rest[at : at + 1]), at + 1
+    wild = _WILD.search(rest, at + 1)
+    end = len(rest) if wild is None else wild.start()
+    return re.escape(rest[at:end]), end
 
 
 def _bracket(rest: bytes, at: int) -> tuple[bytes, int]:

@@ -112,30 +112,41 @@ def _read_rules(folder: str, name: str) -> list[str]:
 class _Union(NamedTuple):
     """Patterns by the numbers of their lines: those that match one text only, and those with wildcards.
 
-    The latter are groups of ``expressions``; ``lines``: the number of each.
+    ``ends``: the patterns with one star, by the lengths of what is before and after it. The others are groups
+    of ``expressions``; ``lines``: the number of each.
     """
 
     texts: Mapping[bytes, int]
+    ends: Mapping[tuple[int, int], Mapping[bytes, int]]
     lines: tuple[int, ...]
     expressions: tuple[re.Pattern[bytes], ...]
 
     @classmethod
     def of(cls, globs: Mapping[int, Glob]) -> _Union:
         texts: dict[bytes, int] = {}
+        ends: dict[tuple[int, int], dict[bytes, int]] = {}
         wild: dict[int, bytes] = {}
         for line, glob in globs.items():
-            if glob.only is None:
-                wild[line] = b"(" + glob.source + b")"
-            else:
+            if glob.only is not None:
                 texts.setdefault(glob.only, line)
+            elif glob.ends is not None:
+                before, after = glob.ends
+                ends.setdefault((len(before), len(after)), {}).setdefault(before + after, line)
+            else:
+                wild[line] = b"(" + glob.source + b")"
         sources = list(wild.values())
         starts = range(0, len(sources), _TOGETHER)
         parts = (b"|".join(sources[start : start + _TOGETHER]) for start in starts)
-        return cls(texts, tuple(wild), tuple(re.compile(part, re.DOTALL) for part in parts))
+        return cls(texts, ends, tuple(wild), tuple(re.compile(part, re.DOTALL) for part in parts))
 
     def first(self, subject: bytes) -> int | None:
         """Return the number of the first line that matches; None if none does."""
         line = self.texts.get(subject)
+        size = len(subject)
+        for (before, after), lines in self.ends.items():
+            if before + after <= size:
+                other = lines.get(subject[:before] + subject[size - after :])
+                line = other if line is None or (other is not None and other < line) else line
         for part, expression in enumerate(self.expressions):
             match = expression.fullmatch(subject)
             if match is not None and match.lastindex is not None:
