@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,14 +79,33 @@ def repository(folder: Make) -> Path:
     ],
 )
 def test_comments_are_left_out_and_strings_are_not(language: str | None, before: bytes, after: bytes) -> None:
-    assert stripped(before, language, {Strip.COMMENTS}) == after
+    text, lines = stripped(before, language, {Strip.COMMENTS})
+    assert text == after
+    of_file, of_text = before.splitlines(), after.splitlines()
+    for line, number in zip(of_text, lines or range(1, len(of_text) + 1), strict=True):
+        assert line.strip()[:7] in of_file[number - 1]
 
 
 def test_data_and_outputs_are_left_out() -> None:
     data = b"x = '" + b"QUJD" * 80 + b"'\n"
-    assert stripped(data, "python", ALL) == b"x = '[base64, 320 characters]'\n"
+    assert stripped(data, "python", ALL) == (b"x = '[base64, 320 characters]'\n", None)
     digest = b"a" * 128
-    assert stripped(digest, None, ALL) == digest
+    assert stripped(digest, None, ALL) == (digest, None)
+
+
+def test_the_numbers_of_lines_are_those_of_the_file_without_its_comments(folder: Make) -> None:
+    """They were those of what is left, which no editor shows."""
+    notes = "# note\n" * 60
+    code = "".join(f"def f{n}(x):\n    return {n}  # note\n{notes}" for n in range(90))
+    root = folder({"a.py": f"#!/bin/python\n{notes}{code}", "b.py": "x = 1\n"})
+    pack = partial(tokenbox.pack, root, strip=["comments"], line_numbers=True, tokenizer="utf8-bytes")
+    full = pack().text
+    assert "\n1| #!/bin/python\n62| def f0(x):\n63|     return 0\n124| def f1(x):\n125|" in full
+    assert "\n1| x = 1\n" in full
+    # A line that the query names is one of the file, too.
+    some = pack(budget=1_500, query="a.py:5022: it fails").text
+    assert "\n5022| def f80(x):\n" in some
+    assert "| def f40(x):" not in some
 
 
 NOTEBOOK = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate
@@ -136,6 +136,7 @@ class CandidateFile:
         if part is not None and part.piece == last:
             end = self._line(part.piece, part.end) - 1
             begin = self._line(part.piece, part.start) if first == part.piece else begin
+        begin, end = (next(iter(self.file.line_numbers(n))) for n in (begin, end))
         lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
         if form is not PieceForm.FULL:
             return f"[outline of {lines}]\n"
@@ -162,7 +163,7 @@ class CandidateFile:
         return self._body(self.file.data[part.start : part.end].decode(), self._line(p, part.start))
 
     def _body(self, text: str, first: int) -> str:
-        return numbered(text, first) if self.numbers else _escaped(text)
+        return numbered(text, self.file.line_numbers(first)) if self.numbers else _escaped(text)
 
     def _line(self, p: int, byte: int) -> int:
         """Return the number of the line at a byte of piece ``p``, from 1."""
@@ -170,11 +171,12 @@ class CandidateFile:
         return piece.first + 1 + self.file.data.count(b"\n", piece.start, byte)
 
 
-def numbered(text: str, first: int) -> str:
+def numbered(text: str, numbers: Iterable[int]) -> str:
     """Return the text with a number before each line, which also escapes lines that look like marks."""
     *lines, rest = text.split("\n")
-    result = "".join(f"{n}| {line}\n" for n, line in enumerate(lines, first))
-    return f"{result}{first + len(lines)}| {rest}" if rest else result
+    following = iter(numbers)
+    result = "".join(f"{n}| {line}\n" for line, n in zip(lines, following, strict=False))
+    return f"{result}{next(following)}| {rest}" if rest else result
 
 
 def _escaped(text: str) -> str:

@@ -86,7 +86,7 @@ class Board:
         self.counter.count_small([text for both in around for texts in both for text in texts])
         small = self.counter.small
         for i, file, cut, (shortened, whole) in zip(new, files, cuts, around, strict=True):
-            content = small(numbered(file.data.decode(), 1)) if self.line_numbers else self.tokens[i]
+            content = small(numbered(file.data.decode(), file.line_numbers())) if self.line_numbers else self.tokens[i]
             full = sum(map(small, whole)) + content
             frame = sum(map(small, shortened))
             self.candidates[i] = CandidateFile(file, cut, frame, full, self.line_numbers)

@@ -376,7 +376,7 @@ class _Packer:
         file = self.source.files[i]
         block = file.block()
         if full and self.options.line_numbers:
-            return replace(block, content=numbered(file.data.decode(), 1).encode())
+            return replace(block, content=numbered(file.data.decode(), file.line_numbers()).encode())
         return block
 
     def _tree_alone(self, listing: Listing, budget: int, free: int, smallest: int | None) -> PackedFolder:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.content.block_kinds import FormatHint, Priority
@@ -54,7 +55,8 @@ class Survey:
 class File(NamedTuple):
     """A file. ``text``: UTF-8 with secrets redacted; None for a file that only the tree names.
 
-    ``path`` is the file system's, ``name`` is shown. ``asked``: the priority that a rule gives it.
+    ``path`` is the file system's, ``name`` is shown. ``asked``: the priority that a rule gives it. ``lines``:
+    the number, from 1, that each line of the text has in the file; None if no line was removed.
     """
 
     path: str
@@ -64,6 +66,11 @@ class File(NamedTuple):
     kind: FileKind
     prior: Prior
     asked: Priority | None = None
+    lines: Sequence[int] | None = None
+
+    def line_numbers(self, first: int = 1) -> Iterable[int]:
+        """Yield the numbers that the lines of the text have in the file, from line ``first`` of the text."""
+        return count(first) if self.lines is None else islice(self.lines, first - 1, None)
 
     @property
     def data(self) -> bytes:
@@ -224,7 +231,7 @@ class _Reader:
 
     def file(self, path: str, size: int, content: bytes | None) -> File:
         """Return the file; ``content`` is None if it is too large to read."""
-        name, text = shown(path), None
+        name, text, lines = shown(path), None, None
         decoded = None if content is None else as_text(content)
         if decoded is not None:
             text, encoding = decoded
@@ -240,12 +247,12 @@ class _Reader:
             text, notes = self._clean(text, path)
             self.notes += notes
             if self._strip:
-                text = stripped(text, kind_of(path, text).outline, self._strip)
+                text, lines = stripped(text, kind_of(path, text).outline, self._strip)
                 size = len(text)
         elif content is not None:
             self.notes.append(Note(name, NoteKind.BINARY))
         kind, prior = kind_of(path, text or b""), self._priors.of(path, text or b"")
-        return File(path, name, size, text, kind, prior, self._asked(path))
+        return File(path, name, size, text, kind, prior, self._asked(path), lines)
 
     def text(self, text: str, name: str) -> str:
         """Return the text with secrets redacted."""

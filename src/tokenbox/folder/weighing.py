@@ -49,7 +49,15 @@ def weigh(
         for prior in {file.prior for file in source.files}
     }
     documents = [
-        Document(file.name, file.data, percents[file.prior], roles[i], names.get(i), file.prior.if_about)
+        Document(
+            file.name,
+            file.data,
+            percents[file.prior],
+            roles[i],
+            names.get(i),
+            file.prior.if_about,
+            file.lines,
+        )
         for i, file in enumerate(source.files)
     ]
     past = past_changes(source.root, lines=not has_goal) if options.history else []

@@ -19,7 +19,7 @@ class Document(NamedTuple):
     """A text with a path (or a title). ``percent``: the prior of its kind, relative to source code.
 
     ``defines``: the names that it defines, if they are known. ``if_about``: the prior if the query is about
-    the document.
+    the document. ``lines``: the number by which a query names each line, if lines were removed.
     """
 
     path: str
@@ -28,6 +28,7 @@ class Document(NamedTuple):
     role: DocumentRole = DocumentRole.SOURCE
     defines: Sequence[bytes] | None = None
     if_about: int = 0
+    lines: Sequence[int] | None = None
 
 
 class PieceSpan(NamedTuple):

@@ -8,7 +8,7 @@ A piece inherits part of its document's match, because a relevant piece is usual
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from math import isqrt
@@ -287,7 +287,12 @@ class Relevance:
                 named = [i for _, i in sorted(within)[-1:]]
             for i in named:
                 found.setdefault(i, []).extend(place.lines)
-        return {i: sorted(lines) for i, lines in found.items()}
+        return {i: sorted(self._in_text(i, lines)) for i, lines in found.items()}
+
+    def _in_text(self, i: int, lines: Sequence[int]) -> Sequence[int]:
+        """Return where the lines of document ``i`` are in its text, or the next that was not removed."""
+        left = self._documents[i].lines
+        return lines if left is None else [bisect_left(left, line) + 1 for line in lines]
 
 
 def _folder(path: str) -> str:
