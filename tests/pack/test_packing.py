@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -158,6 +159,25 @@ def test_what_is_left_is_spent(project: Path, packed: Packed) -> None:
     for budget in (1000, 1500, 2500):
         for query in (None, "redirect permanently"):
             assert ask(source, budget, query).total >= budget * 85 // 100
+
+
+@pytest.mark.parametrize("query", [None, "key7"])
+@pytest.mark.parametrize("line_numbers", [False, True])
+@pytest.mark.parametrize("ending", ["", "\n"])
+def test_a_line_larger_than_what_is_left_is_cut(
+    folder: Make, packed: Packed, query: str | None, line_numbers: bool, ending: str
+) -> None:
+    """It was not shown at all, and most of the budget left over."""
+    line = "{" + ", ".join(f"'key{n}': 'wert \N{SNOWMAN} {n}'" for n in range(9_000)) + "}" + ending
+    source = packed(folder({"a.py": "def f():\n    return 1\n" * 9, "data.json": f"\n\n{line}"}))
+    options = PackOptions(query=query, line_numbers=line_numbers)
+    for budget in (500, 2_000, 9_000):
+        pack = pack_source(source, "o200k_base", budget, options=options)
+        assert budget * 97 // 100 <= pack.total <= budget
+        shown = re.search(r'path="data.json" summary="true">\n\[lines 1-3\]\n(.*) \.\.\.\n</', pack.text, re.S)
+        assert shown is not None
+        text = re.sub(r"(?m)^\d\| ", "", shown[1]) if line_numbers else shown[1]
+        assert f"\n\n{line}".startswith(text) and len(text) > budget  # noqa: PT018
 
 
 def test_many_small_files_leave_room_for_content_without_a_query(folder: Make, packed: Packed) -> None:

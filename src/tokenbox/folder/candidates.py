@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Lines that look like those of ``CandidateFile.mark``.
 _MARK = re.compile(r"^([ \t]*)(\\*\[(?:outline of )?lines? [0-9])", re.MULTILINE)
+# The end of a line that is shown in part.
+_CUT = " ...\n"
 # A signature stays if its worth is at least this percentage of the best one. The shortened outline is used if
 # it has at most this percentage of the characters.
 _WORTH, _SIZE = 50, 70
@@ -36,7 +38,10 @@ class PieceForm(IntEnum):
 
 
 class ShownLines(NamedTuple):
-    """The only lines that are shown of piece ``piece``: bytes ``start`` to ``end`` of the file."""
+    """The only lines that are shown of piece ``piece``: bytes ``start`` to ``end`` of the file.
+
+    The last line may be cut.
+    """
 
     piece: int
     start: int
@@ -134,7 +139,7 @@ class CandidateFile:
         begin, end = self.cut.pieces[first].first + 1, self.cut.pieces[last].last
         part = self.part
         if part is not None and part.piece == last:
-            end = self._line(part.piece, part.end) - 1
+            end = self._line(part.piece, max(part.start, part.end - 1))
             begin = self._line(part.piece, part.start) if first == part.piece else begin
         begin, end = (next(iter(self.file.line_numbers(n))) for n in (begin, end))
         lines = f"line {begin}" if begin == end else f"lines {begin}-{end}"
@@ -160,7 +165,10 @@ class CandidateFile:
         part = self.part
         if part is None or part.piece != p:
             return self.piece_text(p, form)
-        return self._body(self.file.data[part.start : part.end].decode(), self._line(p, part.start))
+        text = self.file.data[part.start : part.end].decode()
+        if not text.endswith("\n"):
+            text += _CUT if part.end < self.cut.pieces[p].end else "\n"
+        return self._body(text, self._line(p, part.start))
 
     def _body(self, text: str, first: int) -> str:
         return numbered(text, self.file.line_numbers(first)) if self.numbers else _escaped(text)

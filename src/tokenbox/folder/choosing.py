@@ -13,6 +13,7 @@ from tokenbox.engine.choice import Choice, Upgrade, choose
 from tokenbox.folder.candidates import CandidateFile, PieceForm, ShownLines, brief, numbered
 from tokenbox.folder.cutting import cut_all
 from tokenbox.render.registry import find_renderer
+from tokenbox.tokenizers.truncation import truncate
 from tokenbox.worth.copies import counted_once
 from tokenbox.worth.standing import Standing
 
@@ -52,6 +53,10 @@ _BYTES_PER_TOKEN = 12
 # The minimum room in tokens, and the minimum number of lines, for showing the first lines of a piece; and the
 # maximum number of pieces to try.
 _MIN_PART_TOKENS, _MIN_PART_LINES, _MAX_TRIES = 24, 3, 400
+# The share of the room (1/33) that is left over only if nothing can be shown in it, not even part of a line.
+UNUSED_SHARE = 33
+# How often a cut within a line is measured: its mark and its line numbers have tokens as well.
+_MAX_MEASURES = 4
 _LINE_END = re.compile(rb"\n")
 _DELIMITER = "\n\n"
 
@@ -229,7 +234,10 @@ class Board:
         self._markup_room = room
         used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
         choice = self._choose_beside(introductions, upgrades, room - used, depths.markup)
-        return replace(choice, left=choice.left - self._show_part(upgrades, choice.left))
+        left = choice.left - self._show_part(upgrades, choice.left)
+        if left * UNUSED_SHARE > room:
+            left -= self._show_part(upgrades, left, cuts_lines=True)
+        return replace(choice, left=left)
 
     def _choose_beside(
         self, introductions: Sequence[Introduction], upgrades: Sequence[Upgrade], room: int, share: int
@@ -304,8 +312,11 @@ class Board:
         price = self.price(best)
         return 0 if price is None or price <= room else self._show_part([best], room)
 
-    def _show_part(self, upgrades: Sequence[Upgrade], room: int) -> int:
-        """Show the first lines of the piece worth most that is not shown yet, and return their tokens."""
+    def _show_part(self, upgrades: Sequence[Upgrade], room: int, *, cuts_lines: bool = False) -> int:
+        """Show the first lines of the piece worth most that is not shown yet, and return their tokens.
+
+        ``cuts_lines``: up to a place in a line, for a piece whose first lines are too long.
+        """
         if room < _MIN_PART_TOKENS:
             return 0
         for upgrade in sorted(upgrades, key=_by_worth)[:_MAX_TRIES]:
@@ -315,7 +326,12 @@ class Board:
             if upgrade.form != PieceForm.FULL or before is PieceForm.FULL or candidate.part is not None:
                 continue
             candidate.show(p, PieceForm.FULL)
-            size = self._show_lines(i, p, candidate.cut.pieces[p].start, room, _MIN_PART_LINES)
+            start = candidate.cut.pieces[p].start
+            size = (
+                self._show_beginning(i, p, start, room)
+                if cuts_lines
+                else self._show_lines(i, p, start, room, _MIN_PART_LINES)
+            )
             if size:
                 return size
             candidate.show(p, before)
@@ -340,6 +356,26 @@ class Board:
         size = growth(lines)
         candidate.price += size
         return size
+
+    def _show_beginning(self, i: int, p: int, start: int, room: int) -> int:
+        """Show a piece from ``start`` up to the last token that fits; return its tokens, 0 if that are few."""
+        candidate = self.candidates[i]
+        end = min(candidate.cut.pieces[p].end, start + room * _BYTES_PER_TOKEN)
+        text = candidate.file.data[start:end].decode("utf-8", "ignore")
+        candidate.part = ShownLines(p, start, start)
+        most = room - (self._price(i) - candidate.price)
+        for _ in range(_MAX_MEASURES):
+            text = truncate(text, max(0, most), self.counter.measuring)
+            candidate.part = ShownLines(p, start, start + len(text.encode()))
+            size = self._price(i) - candidate.price
+            if not text or size < _MIN_PART_TOKENS:
+                break
+            if size <= room:
+                candidate.price += size
+                return size
+            most -= size - room
+        candidate.part = None
+        return 0
 
     def _price(self, i: int) -> int:
         candidate = self.candidates[i]

@@ -13,7 +13,7 @@ from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock
 from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenizerError, plural, raise_budget
 from tokenbox.folder.candidates import PieceForm, numbered
-from tokenbox.folder.choosing import WITH_QUERY, WITHOUT_QUERY, Board
+from tokenbox.folder.choosing import UNUSED_SHARE, WITH_QUERY, WITHOUT_QUERY, Board
 from tokenbox.folder.focus import in_focus
 from tokenbox.folder.globs import last_match
 from tokenbox.folder.introducing import introductions
@@ -59,8 +59,6 @@ _MAX_BYTES_PER_TOKEN = 16
 _AT_ONCE = 256
 # Tokens left over that do not justify another round.
 _LEFTOVER = 24
-# The share of the budget (1/33) that is left to a larger tree if nothing else fits into it.
-_UNUSED_SHARE = 33
 _MAX_ROUNDS = 12
 # The budget in place of none, for files of which only a part may be shown.
 _HOLDS_ALL = 1 << 40
@@ -208,7 +206,7 @@ class _Packer:
                 correction += rendering.over + max(0, choice.left)
                 continue
             unused = budget - rendering.total
-            if listing.is_cut and unused * _UNUSED_SHARE > budget:
+            if listing.is_cut and unused * UNUSED_SHARE > budget:
                 fuller = self._draft(board, self._listing(root, room + unused), choice)
                 larger = self._render(fuller)
                 if not larger.over:
