@@ -16,7 +16,7 @@ from tokenbox.worth import SCALE, read_query
 from tokenbox.worth.defined import defined_in, defined_with_members
 from tokenbox.worth.documents import Document, DocumentRole, PieceSpan
 from tokenbox.worth.fixed import log2
-from tokenbox.worth.lexical import Lexical, identifiers
+from tokenbox.worth.lexical import Lexical, identifiers, tokens
 from tokenbox.worth.query import NamedPath
 from tokenbox.worth.recent import PastChange, RecentWork, lines_written
 from tokenbox.worth.relevance import Relevance
@@ -492,11 +492,11 @@ def test_the_license_at_the_top_of_a_file_mentions_nothing() -> None:
 def test_what_is_no_code_is_not_read_for_mentions(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
 
-    def noted(data: bytes) -> Counter[bytes]:
+    def noted(data: bytes) -> list[bytes]:
         read.append(data)
-        return identifiers(data)
+        return tokens(data)
 
-    monkeypatch.setattr("tokenbox.worth.standing.identifiers", noted)
+    monkeypatch.setattr("tokenbox.worth.standing.tokens", noted)
     page, code = b"# pages " * 9, b"def pages(): pass\n"
     Standing([Document("a.md", page, role=DocumentRole.OTHER), Document("b.py", code)])
     assert read == [code]

@@ -116,7 +116,7 @@ class Board:
     def upgrades(
         self, worth: Worth, ranks: Sequence[int], depths: Depths, allowed: Sequence[PieceForm]
     ) -> list[Upgrade]:
-        """Return each form of each piece with its worth. ``allowed``: the best form for each file."""
+        """Return each form of each piece, those worth most first. ``allowed``: the best form of each file."""
         found = []
         self._outlined_only = {i for i in self.candidates if allowed[i] is PieceForm.OUTLINE}
         if len(self._worths) != len(self._items):
@@ -145,7 +145,7 @@ class Board:
                         Upgrade(ranks[i], outlined * depths.outline // 100, item, form)
                         for outlined, form in outlines
                     ]
-        return found
+        return sorted(found, key=_by_worth)  # to sort them again, as each choice does, takes little
 
     def _outlines(self, item: int, value: int, worth: Standing) -> Iterator[tuple[int, PieceForm]]:
         """Yield the worths of a piece's outlines without a query: of the brief one, and of the whole."""

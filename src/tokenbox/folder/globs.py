@@ -50,7 +50,8 @@ class Glob:
     """A pattern. ``name_only``: it matches the last step of a path. ``source``: its regular expression.
 
     ``only``: the one text that it matches; None for a pattern with a wildcard. ``ends``: what is before and
-    after the star in the pattern of a name that has no other wildcard, as in ``*.log``.
+    after the star in the pattern of a name that has no other wildcard, as in ``*.log``. A pattern such as
+    ``**/a/b`` has both: it matches ``a/b``, and what ends with ``/a/b``.
     """
 
     negative: bool
@@ -76,9 +77,7 @@ class Glob:
             source = _source(pattern, name_only=name_only)
         except _NeverMatchesError:
             return None
-        only = None if _WILD.search(pattern) else pattern
-        before, star, after = pattern.partition(b"*")
-        ends = (before, after) if name_only and star and not _WILD.search(before + after) else None
+        only, ends = _literals(pattern, name_only=name_only)
         return cls(negative, folders_only, name_only, source, only, ends)
 
 
@@ -122,6 +121,17 @@ def _without_trailing_spaces(text: bytes) -> bytes:
     kept = text.rstrip(b" ")
     backslashes = len(kept) - len(kept.rstrip(b"\\"))
     return kept + b" " if backslashes % 2 and len(kept) < len(text) else kept
+
+
+def _literals(pattern: bytes, *, name_only: bool) -> tuple[bytes | None, tuple[bytes, bytes] | None]:
+    """Return the one text that a pattern matches, and the two ends of all others, if that is all of it."""
+    if not _WILD.search(pattern):
+        return pattern, None
+    before, _, after = pattern.partition(b"*")
+    if name_only:
+        return None, None if _WILD.search(before + after) else (before, after)
+    anywhere = pattern.removeprefix(b"**/")
+    return (None, None) if _WILD.search(anywhere) or not anywhere else (anywhere, (b"", b"/" + anywhere))
 
 
 def _source(pattern: bytes, *, name_only: bool) -> bytes:

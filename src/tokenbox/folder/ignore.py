@@ -129,10 +129,10 @@ class _Union(NamedTuple):
         for line, glob in globs.items():
             if glob.only is not None:
                 texts.setdefault(glob.only, line)
-            elif glob.ends is not None:
+            if glob.ends is not None:
                 before, after = glob.ends
                 ends.setdefault((len(before), len(after)), {}).setdefault(before + after, line)
-            else:
+            if glob.only is None and glob.ends is None:
                 wild[line] = b"(" + glob.source + b")"
         sources = list(wild.values())
         starts = range(0, len(sources), _TOGETHER)

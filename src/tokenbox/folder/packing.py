@@ -33,7 +33,7 @@ from tokenbox.worth.scorers import scorer_name
 if TYPE_CHECKING:
     from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.blocks import Block, FileTreeBlock
-    from tokenbox.engine.choice import Choice
+    from tokenbox.engine.choice import Choice, Upgrade
     from tokenbox.folder.ahead import CountAhead
     from tokenbox.folder.focus import InFocus
     from tokenbox.folder.introducing import Introduction
@@ -184,18 +184,22 @@ class _Packer:
             line_numbers=self.options.line_numbers,
             memory=self.cache,
         )
+        candidates: list[int] | None = None
+        upgrades: list[Upgrade] = []
         for _ in range(_MAX_ROUNDS):
             board.reset()
             room = min(_tree_room(budget), max(0, free - correction))
             listing = self._listing(root, room)
             content = free - correction - (room if listing.is_cut else listing.size)
-            candidates = self._candidates(order, budget * factor + more)
-            board.add([*kept, *candidates, *(introduction.file for introduction in introduced)])
+            if candidates is None:
+                candidates = self._candidates(order, budget * factor + more)
+                board.add([*kept, *candidates, *(introduction.file for introduction in introduced)])
+                upgrades = board.upgrades(worth, self.ranks, depths, self.best_forms)
             board.keep(kept)
-            upgrades = board.upgrades(worth, self.ranks, depths, self.best_forms)
             choice = board.run(upgrades, max(0, content), depths, introduced)
             if choice.left > budget // 50 + _LEFTOVER and len(candidates) < len(order):
                 factor *= _CANDIDATE_GROWTH
+                candidates = None
                 continue
             draft = self._draft(board, listing, choice)
             if not (draft.tree or draft.texts or self.source.leading or self.source.trailing):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tokenbox.worth.imports import imports_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from tokenbox.worth.documents import Document
 
@@ -48,28 +48,28 @@ class Mentions:
         self._unqualified: Counter[bytes] = Counter()
         self._total = 0
 
-    def add(self, found: Mapping[bytes, int], but: Iterable[bytes], weight: int) -> None:
-        """Add the names that were ``found`` in a text, except some of them, wherever they come from."""
+    def add(self, found: Iterable[bytes], but: Iterable[bytes], weight: int) -> None:
+        """Add the distinct names that were ``found`` in a text, but not some, wherever they come from."""
         texts = self._anywhere[weight]
         # To take a few back is faster than to copy all others.
-        texts.update(found.keys())
+        texts.update(found)
         for name in but:
             texts[name] -= 1
 
     def add_placed(
-        self, document: Document, found: Mapping[bytes, int], own: Collection[bytes], weight: int
+        self, document: Document, words: Sequence[bytes], own: Collection[bytes], weight: int
     ) -> None:
-        """Add the names that were ``found`` in a text, except its ``own``, by where they come from.
-
-        ``found``: with how often each stands in the text.
-        """
-        defined = self._defined.intersection(found).difference(own)
+        """Add the names among the ``words`` of a text, except its ``own``, by where they come from."""
+        names = set(words)
+        own = names.intersection(own)
+        defined = (self._defined & names) - own
         imports = imports_of(document.path, document.data, self._family)
         if not defined:  # as in most small texts
-            self.add(found, own, weight)
+            self.add(names, own, weight)
             if imports is not None:
                 self._add_wholes((), imports.wholes, weight)
             return
+        found = Counter(word for word in words if word in defined)
         pairs = Counter(_qualified(document.data, self._family, defined))
         qualified: Counter[bytes] = Counter()
         for (_, name), times in pairs.items():
@@ -77,11 +77,11 @@ class Mentions:
         if imports is None:
             only = {name for name, times in qualified.items() if times >= found[name]}
             places = {pair for pair in pairs if pair[1] in only}
-            self.add(found, only.union(own), weight)
+            self.add(names, only.union(own), weight)
         else:
             imported = [pair for pair in imports.names if pair[1] in defined]
             places = {(imports.renamed.get(place, place), name) for place, name in pairs}.union(imported)
-            self.add(found, defined.union(own), weight)
+            self.add(names, defined.union(own), weight)
             unqualified = {name for name in defined if name not in qualified or found[name] > qualified[name]}
             self._add_wholes(unqualified.difference(name for _, name in imported), imports.wholes, weight)
         for place, name in places:

@@ -11,7 +11,7 @@ from tokenbox.worth.defined import defined_in
 from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE, log2
 from tokenbox.worth.imports import ROOTS, Home, home_of
-from tokenbox.worth.lexical import identifiers
+from tokenbox.worth.lexical import tokens
 from tokenbox.worth.mentions import Mentions, common
 from tokenbox.worth.notices import after_copyright
 
@@ -97,9 +97,8 @@ class Standing:
                 continue
             mentions, weight = self._mentions[self._family[i]], _MENTION[document.role]
             if known is None:
-                known = identifiers(after_copyright(document.data))
-                own = [name for name in self._own[i] if name in known]
-                mentions.add_placed(document, known, own, weight)
+                words = tokens(after_copyright(document.data))
+                mentions.add_placed(document, words, self._own[i], weight)
             else:
                 mentions.add(known, [name for name in self._own[i] if name in known], weight)
 
