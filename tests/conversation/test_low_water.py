@@ -18,13 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.windows import enforce
+from tests.windows import NoShorterForms, enforce
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Message, Role
 from tokenbox.conversation import AutoLowWater
 from tokenbox.conversation import Conversation as RequestConversation
 from tokenbox.conversation.fitting import fit as fit_request
-from tokenbox.engine.low_water import freed, halvings, margin
+from tokenbox.engine.low_water import Epoch, freed, halvings, margin
+from tokenbox.engine.reduction import plan
 from tokenbox.engine.steps import ALL_STEPS, WindowLimits, WindowReason
 from tokenbox.engine.window import ItemKind, Window
 from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
@@ -295,6 +296,16 @@ def test_turns_are_cut_ahead_too() -> None:
         assert conversation.status.exchanges <= 32
         conversation.assistant("this")
     assert 15 <= cuts <= 25
+
+
+def test_a_step_to_the_nearest_mark_keeps_the_bounds_of_the_plans() -> None:
+    """Otherwise what may be freed until the longest step is over again would be counted anew."""
+    window = Window()
+    for place, size in enumerate((11, 7, 5, 7, 4, 2, 5)):
+        window.append(ItemKind.ANSWER if place % 2 else ItemKind.USER, size)
+    made = plan(window, WindowLimits(3, 20, 20, Fraction(1)), NoShorterForms())
+    assert made.total <= 20
+    assert made.epoch == Epoch(0, 18)
 
 
 PROGRAM = """

@@ -25,6 +25,7 @@ rounds of the last exchange, an agent at work, are evicted only as far as the bu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
@@ -468,7 +469,7 @@ class _Planning:
 
     def _copy(self) -> EvictionPlan:
         plan = self._plan
-        return EvictionPlan(plan.total, list(plan.steps), list(plan.evicted), dict(plan.sizes), plan.ahead)
+        return replace(plan, steps=list(plan.steps), evicted=list(plan.evicted), sizes=dict(plan.sizes))
 
 
 def common_cap(sizes: Sequence[int], room: int) -> int:

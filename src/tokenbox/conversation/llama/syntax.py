@@ -75,7 +75,7 @@ _SYMBOL: Final = re.compile("|".join(map(re.escape, sorted(_SYMBOLS, key=len, re
 _SPACE: Final = " \t\n\r\f\v"
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-# A text up to its quote, or up to the end of the source if there is none.
+# A quoted text; without a closing quote, it extends to the end of the source.
 _STRING: Final = re.compile(r"""(['"])((?:(?!\1)[^\\]|\\.?)*)(\1?)""", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.?)", re.DOTALL)
 _BLOCK: Final = re.compile(r"\{[%{#]")
