@@ -242,6 +242,15 @@ def test_a_gateway_reads_what_it_does_not_understand_as_its_texts() -> None:
     assert not item.verbatim
 
 
+def test_a_gateway_keeps_a_role_that_only_its_server_knows() -> None:
+    given = {"role": "critic", "content": "Too short.", "name": "ada"}
+    (item,) = read_items([given], strict=False)
+    (message,) = item.messages
+    assert (message.role, message.text, message.name) == (Role.USER, "Too short.", "ada")
+    assert message.to_dict() == item.to_dict() == given
+    assert not item.verbatim  # no count of it is exact, and the role is in its bound
+
+
 class Block:
     """An object of an SDK, such as a block of an answer."""
 

@@ -80,7 +80,7 @@ DEEP["self"] = DEEP
         ({"role": "robot", "content": ""}, "'robot'"),
         ({"role": ["user"], "content": ""}, "role"),
         ({"role": "user"}, "no content"),
-        ({"role": "user", "content": None}, "no content"),
+        ({"role": "tool", "tool_call_id": "a"}, "no content"),
         ({"role": "assistant"}, "no content"),
         ({"role": "user", "content": 3}, "text or a list"),
         ({"role": "user", "content": {"type": "text"}}, "text or a list"),
@@ -109,6 +109,18 @@ def test_what_no_server_takes_is_refused(value: object, says: str) -> None:
     assert caught.value.message.startswith("messages[1]: ")
     assert caught.value.details["index"] == 1
     assert says in caught.value.message
+
+
+@pytest.mark.parametrize("role", Role)
+def test_null_is_an_empty_content(role: Role) -> None:
+    given = {"role": role.value, "content": None}
+    message = Message.of(given)
+    assert (message.content, message.text, message.to_dict()) == (None, "", given)
+
+
+@pytest.mark.parametrize("calls", [None, []])
+def test_an_answer_without_content_may_have_a_list_of_no_calls(calls: object) -> None:
+    assert Message.of({"role": "assistant", "tool_calls": calls}).content is None
 
 
 def test_messages_are_a_list() -> None:

@@ -182,7 +182,7 @@ def _outcome(server: LlamaServer, chat: LlamaFormat, body: dict[str, Any]) -> tu
     counted = answer["input_tokens"] if status == 200 else None
     ours: Count | None
     try:
-        ours, why = chat.count_request(read_request(body)), ""
+        ours, why = chat.count_request(read_request(body, strict=False)), ""  # as the gateway reads it
     except TokenboxError as error:
         ours, why = None, error.message
     if ours is None:

@@ -9,7 +9,7 @@ item, so a list may mix them. An unknown shape raises :class:`InvalidMessage`, w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -185,8 +185,18 @@ def _as_texts(given: Mapping[str, Any]) -> Item:
     """Return an item of an unknown shape as one message with all its texts."""
     role = given.get("role")
     known = role if isinstance(role, str) and role in ("system", "developer", "assistant") else "user"
-    text = "\n".join(texts_in(given))
-    return Item((Message.of({"role": known, "content": text}),), verbatim=False, raw=_frozen(given))
+    message = _of_unknown_role(given) if isinstance(role, str) else None
+    if message is None:
+        message = Message.of({"role": known, "content": "\n".join(texts_in(given))})
+    return Item((message,), verbatim=False, raw=_frozen(given))
+
+
+def _of_unknown_role(given: Mapping[str, Any]) -> Message | None:
+    """Return a message whose role only its server knows as one of the user; None for any other fault."""
+    try:
+        return replace(Message.of({**given, "role": "user"}), source=freeze_object(given, "message"))
+    except InvalidMessage:
+        return None
 
 
 def _frozen(given: Mapping[str, Any]) -> Frozen:

@@ -55,7 +55,7 @@ class PartKind(StrEnum):
 # The keys of a message's reasoning: of llama.cpp and vLLM, then of OpenRouter.
 _REASONING: Final = ("reasoning_content", "reasoning")
 # The keys of an assistant's message that needs no content.
-_IN_PLACE_OF_CONTENT: Final = ("refusal", "audio", *_REASONING)
+_IN_PLACE_OF_CONTENT: Final = frozenset(("tool_calls", "refusal", "audio", *_REASONING))
 # The kind of each part "type", and for texts the key of the text.
 _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "text": (PartKind.TEXT, "text"),
@@ -398,11 +398,9 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
     if isinstance(content, str):
         return content
     if content is None:
-        is_given = "content" in given
-        may_be_empty = role is Role.FUNCTION and is_given  # a function may return nothing
-        if role is Role.ASSISTANT:
-            may_be_empty = has_calls or is_given or any(map(given.__contains__, _IN_PLACE_OF_CONTENT))
-        if not may_be_empty:
+        # Some servers take null as an empty text, llama.cpp's in messages of every role.
+        may_lack = role is Role.ASSISTANT and (has_calls or not _IN_PLACE_OF_CONTENT.isdisjoint(given))
+        if not may_lack and "content" not in given:
             near = next((key for key in _OTHER_CONTENT_KEYS if key in given), None)
             hint = "Give a text; it may be empty."
             raise InvalidMessage(
