@@ -57,8 +57,8 @@ class TemplateFamily:
     begin: Callable[[Prefill, PrefillContext], str]
     thinks: Callable[[str], bool] = lambda source: True
     adjust: Callable[[Message, Mapping[str, Any]], Message] = lambda message, variables: message
-    rewrite: Callable[[list[Message], str], list[Message]] | None = None
-    add: Callable[[Any, str], dict[str, Any]] = lambda schema, source: {}
+    rewrite: Callable[[list[Message]], list[Message]] | None = None
+    add: Callable[[Any], dict[str, Any]] = lambda schema: {}
     finish: Callable[[str, bool], str] = lambda prompt, opened: prompt
 
 
@@ -143,14 +143,11 @@ def _k2_horizon(prefill: Prefill, context: PrefillContext) -> str:
 # DeepSeek 3.2 and 4
 
 
-def _is_deepseek_4(source: str) -> bool:
-    return "function_calls" not in source
+_DSML: Final = ("dsml_token", "DSML")
 
 
-def _results_in_order(messages: list[Message], source: str) -> list[Message]:
+def _results_in_order(messages: list[Message]) -> list[Message]:
     """Put the results of tools into the order of their calls, for DeepSeek 4."""
-    if not _is_deepseek_4(source):
-        return messages
     made: list[Message] = []
     order: dict[str, int] = {}
     for are_replies, group in groupby(messages, lambda message: message.get("role", "") in {"user", "tool"}):
@@ -167,20 +164,23 @@ def _results_in_order(messages: list[Message], source: str) -> list[Message]:
     return made
 
 
-def _deepseek_format(schema: Any, source: str) -> dict[str, Any]:
-    return {"response_format": schema} if _is_deepseek_4(source) and isinstance(schema, dict) else {}
+def _deepseek_format(schema: Any) -> dict[str, Any]:
+    return {"response_format": schema} if isinstance(schema, dict) else {}
 
 
-def _deepseek(prefill: Prefill, context: PrefillContext) -> str:
-    if _is_deepseek_4(context.source) and not prefill.reasoning:
+_deepseek: Final = _tagged("<｜Assistant｜><think>", "</think>")
+
+
+def _deepseek_4(prefill: Prefill, context: PrefillContext) -> str:
+    if not prefill.reasoning:
         return prefill.between("<｜Assistant｜></think>", "")
-    return prefill.between("<｜Assistant｜><think>", "</think>")
+    return _deepseek(prefill, context)
 
 
 # Gemma 4
 
 
-def _gemma4_turns(messages: list[Message], _: str) -> list[Message]:
+def _gemma4_turns(messages: list[Message]) -> list[Message]:
     """Merge calls, their results and the answer to them into one message, for older templates."""
     made: list[Message] = []
     waiting = deque(messages)
@@ -323,14 +323,11 @@ FAMILIES: Final = (
         thinks=_never,
     ),
     TemplateFamily("MiniMax M3", _all("]<]minimax[>[", "<tool_call>", "<invoke name="), _minimax),
+    TemplateFamily("DeepSeek 3.2", _all(*_DSML, "function_calls"), _deepseek),
     TemplateFamily(
-        "DeepSeek 3.2 and 4",
-        lambda source: (
-            "dsml_token" in source
-            and "DSML" in source
-            and ("function_calls" in source or "tool_calls" in source)
-        ),
-        _deepseek,
+        "DeepSeek 4",
+        _all(*_DSML, "tool_calls"),
+        _deepseek_4,
         rewrite=_results_in_order,
         add=_deepseek_format,
     ),

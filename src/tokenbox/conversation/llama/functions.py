@@ -123,8 +123,13 @@ def select_filter(*, keep: bool) -> Handler:
             test = TESTS.get(written(run, args[-2]))
             if test is None:
                 raise TemplateError(f"selectattr: unknown test {args[-2]!r}.")
-            of = args[0] if len(args) == 3 else [attribute(item, args[1], UNDEFINED) for item in args[0]]
-            chosen = [truth(apply_test(run, env, test, [item, args[-1]])) for item in of]
+
+            def passes(item: Any) -> bool:
+                value = item if len(args) == 3 else attribute(item, args[1], UNDEFINED)
+                return truth(apply_test(run, env, test, [value, args[-1]]))
+
+            kept = run.track.outcomes(args[1:]) if run.track is not None and len(args) == 4 else None
+            chosen = [passes(item) for item in args[0]] if kept is None else kept.of(args[0], passes)
         return [item for item, taken in zip(args[0], chosen, strict=True) if taken is keep]
 
     return select

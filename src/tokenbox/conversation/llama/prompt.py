@@ -128,7 +128,7 @@ class LlamaTemplate:
         if family is not None:
             messages = [family.adjust(message, extra) for message in messages]
             if family.rewrite is not None:
-                messages = family.rewrite(messages, self.source)
+                messages = family.rewrite(messages)
         return [of_json(message) for message in messages]
 
     def frame(self, asked: ServerRequest, now: dt.datetime) -> Prepared:
@@ -144,7 +144,7 @@ class LlamaTemplate:
             variables["tools"] = of_json(tools)
         variables |= extra
         if self.family is not None:
-            variables |= of_json(self.family.add(asked.schema, self.source))
+            variables |= of_json(self.family.add(asked.schema))
         return Prepared(variables, None, opened=False, thinking=thinking, schema=asked.schema, extra=extra)
 
     def text(self, prepared: Prepared, run: Run) -> str:

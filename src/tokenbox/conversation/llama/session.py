@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.conversation.llama.prompt import Prepared
     from tokenbox.conversation.llama.server_request import ServerRequest
-    from tokenbox.conversation.llama.turns import LoopMemory
+    from tokenbox.conversation.llama.turns import Memories
     from tokenbox.conversation.template_format import LlamaFormat
-
-    Memories = dict[tuple[int, int], LoopMemory]
 
 _GAPS: Final = 64  # removed messages between others, after which all are renumbered
 

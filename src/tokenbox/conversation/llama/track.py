@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from tokenbox.conversation.llama.turns import (
     PLACES,
     Key,
     LoopMemory,
+    Memories,
     NotLocal,
     Placed,
     TurnRun,
@@ -163,6 +164,24 @@ class TrackedLoop(Loop):
 _READ_AS: Final = {"index": "start", "index0": "start", "revindex": "left", "revindex0": "left"}
 
 
+class Outcomes:
+    """The outcomes of one test of a field of messages, each of which is tested once in its life."""
+
+    def __init__(self, known: dict[int, tuple[Any, bool]], messages: Mapping[int, int]) -> None:
+        self._known, self._messages = known, messages
+
+    def of(self, items: Iterable[Any], passes: Callable[[Any], bool]) -> list[bool]:
+        found = []
+        for item in items:
+            known = self._known.get(id(item))
+            if known is None or known[0] is not item:
+                known = item, passes(item)
+                if id(item) in self._messages:
+                    self._known[id(item)] = known
+            found.append(known[1])
+        return found
+
+
 class Track:
     """The tracking of one render. ``memories`` are kept between renders.
 
@@ -173,7 +192,7 @@ class Track:
 
     def __init__(
         self,
-        memories: dict[tuple[int, int], LoopMemory],
+        memories: Memories,
         segments: Segments,
         messages: Mapping[int, int],
         replaced: int,
@@ -253,6 +272,12 @@ class Track:
         times = self._times.get(id(node), 0)
         self._times[id(node)] = times + 1
         return self.memories.setdefault((id(node), times), {})
+
+    def outcomes(self, criteria: list[Any]) -> Outcomes | None:
+        """Return the known outcomes of a test of messages; None if its operands are no constants."""
+        if not all(isinstance(given, str) for given in criteria):
+            return None
+        return Outcomes(self.memories.setdefault(("test", *criteria), {}), self.messages)
 
     # Reuse of recorded turns
 

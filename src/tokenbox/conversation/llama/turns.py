@@ -19,6 +19,8 @@ LoopMemory = dict[int, list["TurnRun"]]
 
 The run at index ``k`` has ``2 ** k`` turns, so a loop of n turns is composed of O(log n) runs.
 """
+Memories = dict[tuple[Any, ...], dict[int, Any]]
+"""What is known of messages from earlier renders: the :data:`LoopMemory` of each loop, and outcomes of tests."""
 OPAQUE: Final = object()
 """A placeholder for a value that was written and cannot be used by another render."""
 
