@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -11,13 +12,17 @@ from tokenbox.conversation.llama.operations import loop_variables
 from tokenbox.conversation.llama.run import MISSING
 from tokenbox.conversation.llama.turns import (
     ANY,
+    NEAR,
     OPAQUE,
     PLACES,
+    START,
+    THE_LOOPS,
     Key,
     LoopMemory,
     Memories,
     NotLocal,
     Placed,
+    Reference,
     TurnRun,
     Within,
 )
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation.llama.syntax import Node
 
 _LARGE: Final = 200  # parts of a value that is compared by what is in it
+_MANY: Final = 64  # messages beside a turn, above which it is executed each time
 
 
 class TrackedScope(dict[str, Any]):
@@ -106,23 +112,25 @@ class TrackedNamespace(dict[Any, Any]):
 class TrackedMessages(list[Any]):
     """A view of a list of messages, ``plain``, that tracks what is read.
 
-    It is a list for templates, and holds nothing itself: every render would copy a long list.
+    It is a list for templates, and holds nothing itself: every render would copy a long list. ``after``: the
+    distance from the turn at which these begin, if they are the rest of the loop's messages; else None.
     """
 
-    def __init__(self, given: list[Any], track: Track) -> None:
+    def __init__(self, given: list[Any], track: Track, after: int | None = None) -> None:
         super().__init__()
         self.plain = given
         self.track = track
+        self.after = after
         self.key = track.add_history(self)
 
     def __len__(self) -> int:
         size = len(self.plain)
-        self.track.note(("len", self.key), size)
+        self.track.note(("len", self.track.key_of(self)), size)
         return size
 
     def __bool__(self) -> bool:
         full = len(self.plain) > 0
-        self.track.note(("any", self.key), full)
+        self.track.note(("any", self.track.key_of(self)), full)
         return full
 
     def __iter__(self) -> Iterator[Any]:
@@ -134,7 +142,7 @@ class TrackedMessages(list[Any]):
         if isinstance(place, slice):
             self.track.forget()
             return TrackedMessages(found, self.track)
-        self.track.note(("at", self.key, place), found)
+        self.track.note(("at", self.track.key_of(self), place), found)
         return found
 
     def at(self, place: int) -> Any:
@@ -143,8 +151,52 @@ class TrackedMessages(list[Any]):
             place += len(self)
         there = 0 <= place < len(self.plain)
         found = self.plain[place] if there else None
-        self.track.note(("at", self.key, place), found if there else MISSING)
+        self.track.note_at(self, place, found if there else MISSING)
         return found
+
+    def note_taken(self, number: int, *, all_of_them: bool) -> None:
+        """Note what a loop over these messages has read: its first messages, or the end, too."""
+        track = self.track
+        if self.after is None or number > _MANY:
+            track.forget()
+            return
+        for place in range(number):
+            track.note((NEAR, self.after + place), self.plain[place])
+        if all_of_them:
+            track.note((NEAR, self.after + len(self.plain)), MISSING)
+
+
+class Taken(list[Any]):
+    """Items of a loop that may end before the last of them. ``number``: how many it has taken."""
+
+    number = 0
+    all_of_them = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in list.__iter__(self):
+            self.number += 1
+            yield item
+        self.all_of_them = True
+
+
+class TrackedRange(list[int]):
+    """The places from ``first`` to the end of a list of messages, which only a loop has.
+
+    ``size``: the read of the list's length, which is not noted if the loop ends before the last place.
+    """
+
+    def __init__(self, places: list[int], track: Track, size: Key, first: int) -> None:
+        super().__init__()
+        self.plain = places
+        self.track = track
+        self._size, self._first = size, first
+
+    def note_taken(self, number: int, *, all_of_them: bool) -> None:
+        track = self.track
+        if all_of_them:
+            track.note(self._size, max(self._first, 0) + len(self.plain))
+        else:
+            track.note(("w", *self._size), Within(self._first + number - track.start, math.inf))
 
 
 class TrackedLoop(Loop):
@@ -158,9 +210,12 @@ class TrackedLoop(Loop):
         place = _READ_AS.get(name, name)
         if place in PLACES:
             self.track.note(("p", place), PLACES[place](self.at, self.at + 1, self.its))
+        elif place in _BESIDE:
+            self.track.near(self.at + _BESIDE[place])
         return dict.get(self, name, default)
 
 
+_BESIDE: Final = {"previtem": -1, "nextitem": 1}
 _READ_AS: Final = {"index": "start", "index0": "start", "revindex": "left", "revindex0": "left"}
 
 
@@ -186,6 +241,8 @@ class Track:
     """The tracking of one render. ``memories`` are kept between renders.
 
     ``messages``: the number of each message, by its identity. Adjacent messages have consecutive numbers.
+    ``items`` and ``start``: the messages of the loop, and the place of the turn that is executed. ``unread``:
+    a list that a loop of this turn is about to read.
     ``replaced``: how many messages have been replaced by others so far. ``has_recorded``: it has added
     records of turns, so the next render may apply others.
     """
@@ -206,7 +263,9 @@ class Track:
         self.certain = True
         self.has_recorded = False
         self.its_own: list[Any] = []
-        self.items: list[Any] | None = None
+        self.items: list[Any] = []
+        self.start = 0
+        self.unread: TrackedMessages | TrackedRange | None = None
         self._keys = count(1)
         self._times: dict[int, int] = {}
         self.spaces: dict[int, TrackedNamespace] = {}
@@ -226,11 +285,43 @@ class Track:
         if isinstance(value, Within):
             record.reads[key] = record.reads.get(key, ANY).both(value)
         else:
-            record.reads.setdefault(key, value)
+            record.reads.setdefault(key, self.reference(value))
 
     def note_all(self, reads: Mapping[Key, Any]) -> None:
         for key, value in reads.items():
             self.note(key, value)
+
+    def note_at(self, history: TrackedMessages, place: int, found: Any) -> None:
+        """Note the read of a message by its place, or by its distance if the place of the turn is known."""
+        if self.record is not None and history.plain is self.items and START in self.record.reads:
+            self.note((NEAR, place - self.start), found)
+        else:
+            self.note(("at", self.key_of(history), place), found)
+
+    def near(self, place: int) -> Any:
+        """Return the loop's message at a place, noted by its distance; :data:`MISSING` beyond the ends."""
+        found = self.items[place] if 0 <= place < len(self.items) else MISSING
+        self.note((NEAR, place - self.start), found)
+        return found
+
+    def about_to_read(self, values: TrackedMessages | TrackedRange) -> None:
+        self.unread = values if self.record is not None else None
+
+    def key_of(self, history: TrackedMessages) -> int:
+        return THE_LOOPS if history.plain is self.items else history.key
+
+    def reference(self, value: Any) -> Any:
+        """Return the value as it is recorded: tracked ones are of this render alone."""
+        if isinstance(value, TrackedMessages):
+            return Reference(is_list=True, key=self.key_of(value))
+        return Reference(is_list=False, key=value.key) if isinstance(value, TrackedNamespace) else value
+
+    def referred(self, value: Any) -> Any:
+        """Return what a recorded value is in this render; :data:`MISSING` if it is not made yet."""
+        if not isinstance(value, Reference):
+            return value
+        found: Any = (self.histories if value.is_list else self.spaces).get(value.key, MISSING)
+        return found
 
     def wrote(self, key: Key, value: Any) -> None:
         if self.record is not None:
@@ -293,37 +384,45 @@ class Track:
                 now = self._now(key[1:], scope)
                 if type(now) is not int or not value.low <= now - start <= value.high:
                     return False
-            elif not same(value, self._now(key, scope)):
+            elif not same(value, self._now(key, scope, start)):
                 return False
-        return all(key[0] == "v" or key[1] in self.spaces for key in turns.writes)
+        return all(
+            (key[0] == "v" or key[1] in self.spaces) and self.referred(value) is not MISSING
+            for key, value in turns.writes.items()
+        )
 
-    def _now(self, key: Key, scope: TrackedScope) -> Any:
+    def _now(self, key: Key, scope: TrackedScope, start: int = 0) -> Any:
         kind = key[0]
         if kind == "v":
-            return dict.get(scope, key[1], MISSING)
+            return self.reference(dict.get(scope, key[1], MISSING))
         if kind == "n":
             space = self.spaces.get(key[1])
-            return MISSING if space is None else dict.get(space, key[2], MISSING)
+            return MISSING if space is None else self.reference(dict.get(space, key[2], MISSING))
+        if kind == NEAR:
+            place = start + key[1]
+            return self.items[place] if 0 <= place < len(self.items) else MISSING
         history = self.histories.get(key[1])
-        if history is None or key[1] < 0:
+        if key[1] == THE_LOOPS:
+            plain = self.items
+        elif history is None or key[1] < 0:
             return MISSING
-        size = len(history.plain)
+        else:
+            plain = history.plain
+        size = len(plain)
         if kind == "len":
             return size
         if kind == "any":
             return size > 0
-        if kind == "loop":
-            return history.plain is self.items
-        return history.plain[key[2]] if -size <= key[2] < size else MISSING
+        return plain[key[2]] if -size <= key[2] < size else MISSING
 
     def apply(self, turns: TurnRun, scope: TrackedScope, start: int, out: list[Any]) -> None:
         for key, value in turns.writes.items():
-            if isinstance(value, Placed):
-                value = start + value.behind  # noqa: PLW2901  # the number at this place
+            # Of a place, the number at this one.
+            now = start + value.behind if isinstance(value, Placed) else self.referred(value)
             if key[0] == "v":
-                dict.__setitem__(scope, key[1], value)
+                dict.__setitem__(scope, key[1], now)
             else:
-                dict.__setitem__(self.spaces[key[1]], key[2], value)
+                dict.__setitem__(self.spaces[key[1]], key[2], now)
         out.append(turns.segment)
         self.certain = self.certain and turns.certain
 
@@ -357,8 +456,7 @@ def same(left: Any, right: Any) -> bool:
             and list(left) == list(right)
             and all(map(same, left.values(), right.values()))
         )
-    # The reads of namespaces and tracked messages are recorded separately.
-    return isinstance(left, TrackedNamespace | TrackedMessages) and left.key == right.key >= 0
+    return isinstance(left, Reference) and left == right and left.key >= 0
 
 
 # They have the methods of objects and lists.

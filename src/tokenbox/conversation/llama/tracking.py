@@ -18,17 +18,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation.llama.compiler import Compiler, LoopNames
-from tokenbox.conversation.llama.run import TURN_STEPS, BreakLoop, ContinueLoop
+from tokenbox.conversation.llama.run import MISSING, TURN_STEPS, BreakLoop, ContinueLoop
 from tokenbox.conversation.llama.track import (
+    Taken,
     Track,
     TrackedLoop,
     TrackedMessages,
     TrackedNamespace,
+    TrackedRange,
     TrackedScope,
     apart,
 )
-from tokenbox.conversation.llama.turns import ANY, OPAQUE, START, LoopMemory, Placed, TurnRun, Within
-from tokenbox.conversation.llama.values import Function
+from tokenbox.conversation.llama.turns import (
+    ANY,
+    OPAQUE,
+    START,
+    LoopMemory,
+    Placed,
+    Reference,
+    TurnRun,
+    Within,
+)
+from tokenbox.conversation.llama.values import Function, Undefined
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.run import Expression, Run, Scope, Statement
@@ -43,10 +54,26 @@ class TrackingCompiler(Compiler):
     ) -> Callable[[Run, Scope, list[Any], list[Any]], bool]:
         plain = super()._turns(node, bind, turn)
         selects = node.parts[1].kind == "select"
+        reads_on = _reads_on(node.parts[2])
+
+        def within_a_turn(run: Run, track: Track, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
+            """Execute a loop of a turn. Of messages or places, only those that it takes are noted as read."""
+            values, track.unread = track.unread, None
+            if values is None:
+                return plain(run, scope, out, chosen)
+            taken = Taken(chosen)
+            ended = plain(run, scope, out, taken)
+            if reads_on or values.plain is not chosen:
+                track.forget()
+            else:
+                values.note_taken(taken.number, all_of_them=taken.all_of_them)
+            return ended
 
         def turns(run: Run, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
             track = run.track
-            if track is None or track.record is not None or track.caught or selects or not chosen:
+            if track is not None and track.record is not None:
+                return within_a_turn(run, track, scope, out, chosen)
+            if track is None or track.caught or selects or not chosen:
                 return plain(run, scope, out, chosen)
             if id(chosen[0]) not in track.messages or id(chosen[-1]) not in track.messages:
                 return plain(run, scope, out, chosen)
@@ -134,12 +161,14 @@ class TrackingCompiler(Compiler):
         return place_it
 
     def _item(self, node: Node) -> Expression:
-        """Read the previous or next message by index, recorded as ``previtem`` or ``nextitem``."""
+        """Read a message, or the rest of the messages, by the place in the loop, noted by its distance."""
         load = super()._item(node)
         owner, key = node.nodes()
-        if owner.kind != "name" or not _is_place(key):
+        is_rest = key.kind == "slice" and key.parts[1:] == (None, None)
+        at_place = key.parts[0] if is_rest else key
+        if owner.kind != "name" or at_place is None or not _is_place(at_place):
             return load
-        given, place = self.expression(owner), self.expression(key)
+        given, place = self.expression(owner), self.expression(at_place)
 
         def beside(run: Run, env: Scope) -> Any:
             track = run.track
@@ -148,15 +177,42 @@ class TrackingCompiler(Compiler):
             if track is None or record is None or not isinstance(found, TrackedMessages):
                 return load(run, env)
             at, start = _place(record, place, run, env)
-            items = found.plain
-            near = start is not None and at - start in {-1, 1} and 0 <= at < len(items)
-            if not near or start is None or items is not track.items:
+            if start is None or at < 0 or found.plain is not track.items:
                 return load(run, env)
-            track.note(("loop", found.key), True)  # noqa: FBT003  # it is the list of the loop
-            track.note(("p", "previtem" if at < start else "nextitem"), items[at])
-            return items[at]
+            if is_rest:
+                rest = found.plain[at:]
+                run.steps(len(rest) // 4)
+                return TrackedMessages(rest, track, after=at - start)
+            message = track.near(at)
+            return Undefined("object_property") if message is MISSING else message
 
         return beside
+
+    def _for_statement(self, node: Node) -> Statement:
+        target, items, *bodies = node.parts
+        if _is_range_to_end(items):
+            node = replace(node, parts=(target, replace(items, kind="range_to_end"), *bodies))
+        return super()._for_statement(node)
+
+    def _range_to_end(self, node: Node) -> Expression:
+        load = super()._call(node)
+        start, end = (self.expression(arg) for arg in node.parts[1])
+
+        def places(run: Run, env: Scope) -> Any:
+            track = run.track
+            record = None if track is None else track.record
+            if track is None or record is None or dict.get(env, "range", MISSING) is not MISSING:
+                return load(run, env)
+            found, noted = apart(record, load, run, env)
+            sizes = [key for key in apart(record, end, run, env)[1] if key[0] == "len"]
+            first = start(run, env)
+            if len(sizes) != 1 or type(first) is not int or first < 0:
+                track.note_all(noted)
+                return found
+            track.note_all({key: value for key, value in noted.items() if key != sizes[0]})
+            return TrackedRange(found, track, sizes[0], first)
+
+        return places
 
     def _list(self, node: Node) -> Expression:
         return _making(super()._list(node))
@@ -246,12 +302,34 @@ def _is_index(node: Node) -> bool:
     if node.kind == "member":
         owner, key = node.nodes()
         return owner.name == "loop" and key.name in {"index", "index0", "revindex", "revindex0", "length"}
-    if node.kind == "filter":
-        owner, how = node.nodes()
-        return (
-            owner.kind == how.kind == "name" and owner.name == "messages" and how.name in {"length", "count"}
-        )
-    return False
+    return _is_length(node) and node.nodes()[0].name == "messages"
+
+
+def _is_range_to_end(node: Node) -> bool:
+    """Return True for the places from one to the end of a list: ``range(start, messages | length)``."""
+    if node.kind != "call" or node.parts[0].kind != "name" or node.parts[0].name != "range":
+        return False
+    arguments = node.parts[1]
+    return len(arguments) == 2 and _is_length(arguments[1])
+
+
+def _is_length(node: Node) -> bool:
+    """Return True for the length of a variable."""
+    if node.kind != "filter":
+        return False
+    owner, how = node.nodes()
+    return owner.kind == how.kind == "name" and how.name in {"length", "count"}
+
+
+def _reads_on(body: Sequence[Node]) -> bool:
+    """Return True if a turn may read by ``loop`` what follows it: the next item, or how many there are."""
+    named, behind = 0, 0
+    for part in (part for node in body for part in node.walk()):
+        named += part.kind == "name" and part.name == "loop"
+        if part.kind == "member":
+            owner, key = part.nodes()
+            behind += owner.name == "loop" and key.name in {"index", "index0", "first", "previtem"}
+    return named > behind
 
 
 class Fold:
@@ -305,6 +383,7 @@ class Fold:
     def take(self, scope: TrackedScope, at: int, items: list[Any], out: list[Any]) -> TurnRun:
         track, run = self._track, self._run
         record = TurnRun([items[at]], track.segments.empty, track.replaced)
+        track.start, track.unread = at, None
         uncertain, run.uncertain = run.uncertain, False
         scope.own, scope.pending = set(), {}
         others, track.its_own = track.its_own, []
@@ -368,8 +447,10 @@ class Fold:
 
 def _handed_on(value: Any, record: TurnRun, track: Track) -> Any:
     """Return the value as a later turn may read it; lists and objects of the template become opaque."""
-    if isinstance(value, list | dict | Function) and not (
-        id(value) in track.messages or isinstance(value, TrackedNamespace | TrackedMessages)
-    ):
+    if isinstance(value, TrackedMessages):
+        return Reference(is_list=True, key=value.key) if value.key >= 0 else OPAQUE
+    if isinstance(value, TrackedNamespace):
+        return track.reference(value)
+    if isinstance(value, list | dict | Function) and id(value) not in track.messages:
         return OPAQUE
     return value

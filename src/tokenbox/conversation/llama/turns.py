@@ -20,7 +20,7 @@ LoopMemory = dict[int, list["TurnRun"]]
 The run at index ``k`` has ``2 ** k`` turns, so a loop of n turns is composed of O(log n) runs.
 """
 Memories = dict[tuple[Any, ...], dict[int, Any]]
-"""What is known of messages from earlier renders: the :data:`LoopMemory` of each loop, and outcomes of tests."""
+"""What earlier renders know of messages: the :data:`LoopMemory` of each loop, and the outcomes of tests."""
 OPAQUE: Final = object()
 """A placeholder for a value that was written and cannot be used by another render."""
 
@@ -48,6 +48,14 @@ ANY: Final = Within(-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A namespace or a list of messages, by its key: every render makes its own."""
+
+    is_list: bool
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
     """A number that is a place in the loop, stored as its distance from the first of these turns."""
 
@@ -61,12 +69,12 @@ PLACES: Final[Mapping[str, Callable[[int, int, list[Any]], Any]]] = {
     "length": lambda start, end, items: len(items),
     "first": lambda start, end, items: start == 0,
     "last": lambda start, end, items: end == len(items),
-    "previtem": lambda start, end, items: items[start - 1] if start else None,
-    "nextitem": lambda start, end, items: items[end] if end < len(items) else None,
 }
-START, _LEFT, _FIRST, _LAST, _BEFORE, _AFTER = (
-    ("p", name) for name in ("start", "left", "first", "last", "previtem", "nextitem")
-)
+START, _LEFT, _FIRST, _LAST = (("p", name) for name in ("start", "left", "first", "last"))
+THE_LOOPS: Final = 0
+"""The key of the list of messages that the loop is over, which has other keys in other renders."""
+NEAR: Final = "near"
+"""The kind of the read of a message of the loop, by its distance from the first of these turns."""
 
 
 class TurnRun:
@@ -103,10 +111,19 @@ class TurnRun:
         self.usable = first.usable and second.usable and not alone
         self.certain = first.certain and second.certain
         self.ended = first.ended or second.ended
-        reads = {key: value for key, value in first.reads.items() if key not in {_LAST, _AFTER}}
+        own = range(len(self.items))  # the messages of these turns are known
+        reads = {
+            key: value
+            for key, value in first.reads.items()
+            if key != _LAST and not (key[0] == NEAR and key[1] in own)
+        }
         shifts = {START: -size, _LEFT: size}
         for key, value in second.reads.items():
-            if key in {_FIRST, _BEFORE}:
+            if key == _FIRST:
+                continue
+            if key[0] == NEAR:
+                if key[1] + size not in own:
+                    reads.setdefault((NEAR, key[1] + size), value)
                 continue
             is_bound = isinstance(value, Within)
             written = key[1:] if is_bound else key
