@@ -99,8 +99,62 @@ COPIES_A_NAMESPACE = """
     {%- set copy = dict(ns) %}{{- '<|im_start|>' + m.role + ' word' * copy.n + m.content + '<|im_end|>' }}
 {%- endfor %}
 """
+# Each turn takes the messages ahead of it up to the first that is no result, as do those of some models.
+LOOKS_AHEAD = """
+{%- for m in messages %}{{- '<|im_start|>' + m.role + ' ' + m.content }}
+    {%- for other in messages[loop.index:] %}
+        {%- if other.role != 'tool' %}{{- ' then ' + other.role }}{% break %}{% endif %}
+        {{- ' of ' + loop.index | string + other.content }}
+    {%- else %}{{- ' then nothing' }}
+    {%- endfor %}
+    {%- set ns = namespace(ends=false) %}
+    {%- for k in range(loop.index0 + 1, messages | length) %}
+        {%- if ns.ends %}
+        {%- elif messages[k].role == 'user' %}{% set ns.ends = true %}
+        {%- else %}{{- ' ' + messages[k].role }}
+        {%- endif %}
+    {%- endfor %}
+    {{- '<|im_end|>' }}
+{%- endfor %}
+"""
+# Loops in turns that read by ``loop`` how many messages follow.
+READS_THE_REST = """
+{%- for m in messages %}{{- '<|im_start|>' + m.content }}
+    {%- for other in messages[loop.index:] %}{% if loop.last %} last{% endif %}{% break %}{% endfor %}
+    {{- ' word' * messages[loop.index0:] | length + ' <|im_end|>' }}
+{%- endfor %}
+"""
+# A turn keeps a list of messages, or a namespace, each of which is another object in the next render.
+KEEPS_ITS_OWN = """
+{%- set some = messages[1:] %}{% set kept = namespace(count=0) %}{% set ns = namespace(list=[], other=kept) %}
+{%- for m in messages %}{{- '<|im_start|>' + m.content + '<|im_end|>' }}
+    {%- set ns.list = some %}{% set ns.other = kept %}
+{%- endfor %}
+{%- for m in messages %}{% set kept.count = kept.count + 1 %}{% endfor %}
+{{- ' word' * (ns.list | length + ns.other.count) }}
+"""
+# The messages of the loop are another slice in some renders.
+SLICES = """
+{%- set some = messages[1:] if messages[0].role == 'system' else messages %}
+{%- if some and some[-1].role == 'tool' %}{% set some = some[:-1] %}{% endif %}
+{%- for m in some %}{{- '<|im_start|>' + m.content + '<|im_end|>' }}
+    {%- if not loop.first and some[loop.index0 - 1].role == 'tool' %} after a result{% endif %}
+{%- endfor %}
+"""
+NAMES = ", ".join(f"'question {n}': 'tide {n}'" for n in range(300))
+MANY_NAMES = (
+    "{%- set names = {" + NAMES + "} %}{%- for m in messages %}{{- names[m.content[:11].strip()] }}"
+    "{{- '<|im_start|>' + m.content + '<|im_end|>' }}{%- endfor %}"
+)
+CHANGES_A_CONSTANT = MANY_NAMES.replace("{{- names", "{% set names.n = m.role %}{{- names.n + names")
 OWN = {
     **models.TEMPLATES,
+    "has many names": MANY_NAMES,
+    "changes a constant": CHANGES_A_CONSTANT,
+    "looks ahead": LOOKS_AHEAD,
+    "reads the rest": READS_THE_REST,
+    "keeps its own": KEEPS_ITS_OWN,
+    "slices": SLICES,
     "copies a namespace": COPIES_A_NAMESPACE,
     "looks back": LOOKS_BACK,
     "keeps places": KEEPS_PLACES,
@@ -182,7 +236,7 @@ def grow_and_shrink(source: str, model: models.Model, seed: int, exchanges: int 
 @pytest.mark.parametrize("name", OWN)
 def test_a_conversation_counts_what_its_request_counts(name: str, model: models.Model) -> None:
     followed = {grow_and_shrink(OWN[name], model, seed).is_incremental for seed in range(4)}
-    assert followed == {name != "keeps a list"}
+    assert followed == {name not in ("keeps a list", "changes a constant")}
 
 
 @pytest.mark.slow
@@ -196,7 +250,7 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
     assert sum(followed.values()) >= 0.85 * len(followed), followed
 
 
-@pytest.mark.parametrize("name", ["looks back", "keeps places"])
+@pytest.mark.parametrize("name", ["looks back", "keeps places", "looks ahead", "has many names"])
 def test_only_what_is_new_is_rendered(
     name: str, model: models.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

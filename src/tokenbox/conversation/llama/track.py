@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation.llama.segments import Segments
     from tokenbox.conversation.llama.syntax import Node
 
-_LARGE: Final = 200  # parts of a value that is compared by what is in it
+LARGE: Final = 200  # parts of a value that is compared by what is in it
 _MANY: Final = 64  # messages beside a turn, above which it is executed each time
 
 
@@ -449,10 +449,10 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, Function):
         return left.call is right.call and len(left.bound) == len(right.bound) == 0
     if isinstance(left, list | tuple) and not isinstance(left, TrackedMessages):
-        return len(left) == len(right) <= _LARGE and all(map(same, left, right))
+        return len(left) == len(right) <= LARGE and all(map(same, left, right))
     if type(left) is dict:
         return (
-            len(left) == len(right) <= _LARGE
+            len(left) == len(right) <= LARGE
             and list(left) == list(right)
             and all(map(same, left.values(), right.values()))
         )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tokenbox.conversation.llama.compiler import Compiler, LoopNames
 from tokenbox.conversation.llama.run import MISSING, TURN_STEPS, BreakLoop, ContinueLoop
 from tokenbox.conversation.llama.track import (
+    LARGE,
     Taken,
     Track,
     TrackedLoop,
@@ -215,10 +216,10 @@ class TrackingCompiler(Compiler):
         return places
 
     def _list(self, node: Node) -> Expression:
-        return _making(super()._list(node))
+        return _making(node, super()._list(node))
 
     def _object(self, node: Node) -> Expression:
-        return _making(super()._object(node))
+        return _making(node, super()._object(node))
 
     def _set_statement(self, node: Node) -> Statement:
         assign = super()._set_statement(node)
@@ -249,7 +250,21 @@ def _place(record: TurnRun, place: Expression, run: Run, env: Scope) -> tuple[An
     return at, noted.get(START)
 
 
-def _making(make: Expression) -> Expression:
+def _making(node: Node, make: Expression) -> Expression:
+    """Make a list or an object. One of many constants, such as names of languages, is made once for all.
+
+    A render that would change it counts as one that cannot be tracked.
+    """
+    if len(node.parts[0]) > LARGE and all(part.kind == "constant" for part in node.nodes()):
+        known: list[Any] = []
+
+        def constant(run: Run, env: Scope) -> Any:
+            if not known:
+                known.append(make(run, env))
+            return known[0]
+
+        return constant
+
     def made(run: Run, env: Scope) -> Any:
         found = make(run, env)
         return found if run.track is None else run.track.made(found)
