@@ -99,8 +99,11 @@ def test_many_chunks_with_the_same_beginning() -> None:
 def test_critical_chunks_are_shown_or_refused() -> None:
     chunks = [Chunk("a" * 30), Chunk("b" * 30, id="rules", priority=Priority.CRITICAL)]
     assert select(chunks, 40, "utf8-bytes").shown == (1,)
-    with pytest.raises(ContextCriticalOverflow, match="rules"):
+    with pytest.raises(ContextCriticalOverflow, match="rules") as exact:
         select(chunks, 20, "utf8-bytes")
+    with pytest.raises(ContextCriticalOverflow, match="~") as estimate:
+        select(chunks, 2, "chars4")
+    assert [caught.value.details["exact"] for caught in (exact, estimate)] == [True, False]
 
 
 @dataclass

@@ -33,6 +33,11 @@ def test_adding_to_what_is_unknown_says_at_least() -> None:
     assert (both.calls, both.unfinished, both.unpriced) == (2, 1, 0)
 
 
+def test_a_sum_is_exact_if_all_parts_are_known_and_none_is_an_estimate() -> None:
+    sums = (Sum(7), Sum(7, unknown=1), Sum(7, estimated=1), Sum(7, unknown=1, estimated=1))
+    assert [one.exact for one in sums] == [True, False, False, False]
+
+
 def test_unpriced_is_told_from_unfinished_and_from_unreported() -> None:
     unpriced = Totals.of(Call("a", NOON, "m").end(NOON, Usage(7, 3), None))
     unreported = Totals.of(Call("b", NOON, "m").end(NOON, Usage(None, None), HAIKU))
