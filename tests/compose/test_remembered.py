@@ -50,3 +50,43 @@ def test_wholes_are_known_apart_by_their_separator() -> None:
         whole = get("o200k_base").count(separator.join(texts))
         for _ in range(2):
             assert counts.whole(Metered("o200k_base"), texts, separator) == whole
+
+
+def test_a_text_of_more_than_a_quarter_of_the_limit_takes_the_room_of_no_other() -> None:
+    meter = Metered("o200k_base")
+    named = len(meter.identity.fingerprint)
+    counts = RememberedCounts(4 * (named + 10))
+    counts.each(meter, ["a" * 10, "b" * 10])
+    for large in ("c" * 11, "d" * 11):
+        counts.each(meter, [large])
+    counts.each(meter, ["a" * 10, "b" * 10])
+    assert meter.seen == ["a" * 10, "b" * 10, "c" * 11, "d" * 11]
+
+
+def test_a_text_that_two_threads_count_takes_its_room_once() -> None:
+    counts, texts = RememberedCounts(), [letter * 10 for letter in "abcd"]
+
+    class CountedMeanwhile(Metered):
+        """Another thread counts the text while this one does."""
+
+        def count(self, text: str) -> int:
+            counts.each(meter, [text])
+            return super().count(text)
+
+    meter = Metered("o200k_base")
+    counts.limit(4 * (len(meter.identity.fingerprint) + 10))
+    for text in texts:
+        counts.each(CountedMeanwhile("o200k_base"), [text])
+    counts.each(meter, texts)
+    assert meter.seen == texts
+
+
+def test_after_clearing_there_is_room_for_as_much() -> None:
+    meter = Metered("o200k_base")
+    counts = RememberedCounts(4 * (len(meter.identity.fingerprint) + 10))
+    texts = [letter * 10 for letter in "abcd"]
+    counts.each(meter, texts)
+    counts.clear()
+    counts.each(meter, texts)
+    counts.each(meter, texts)
+    assert meter.seen == [*texts, *texts]

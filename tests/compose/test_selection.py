@@ -91,7 +91,7 @@ def test_copies_by_their_definition(words: list[list[str]], scores: list[int]) -
 def test_many_chunks_with_the_same_beginning() -> None:
     """Each was compared with all others that share a sequence of words: minutes for these."""
     header = " ".join(f"w{n}" for n in range(12))
-    chunks = [f"{header} {' '.join(f'x{i}y{n}' for n in range(7))}" for i in range(8_000)]
+    chunks = [f"{header} {' '.join(f'x{i}y{n}' for n in range(7))}" for i in range(3_000)]
     result = select([*chunks, chunks[0]], 100_000, "utf8-bytes")
     assert [chunk.copy_of for chunk in result.chunks if chunk.copy_of is not None] == [0]
 

@@ -129,7 +129,7 @@ def test_every_result_in_part_names_the_handle_that_returns_it(tokenizer: str, q
     messages = agent(12, words=500)
     whole = tokenbox.fit(messages, None, tokenizer).total
     cuts = 0
-    for percent in range(8, 100, 7):
+    for percent in range(8, 100, 13):
         try:
             fitted = tokenbox.fit(messages, whole * percent // 100, tokenizer, query=query, handles=True)
         except ContextCriticalOverflow:
