@@ -90,3 +90,14 @@ def test_after_clearing_there_is_room_for_as_much() -> None:
     counts.each(meter, texts)
     counts.each(meter, texts)
     assert meter.seen == [*texts, *texts]
+
+
+def test_a_tokenizer_that_may_count_otherwise_is_asked_each_time() -> None:
+    class Changing(Metered):
+        cacheable = False
+
+    counts, meter = RememberedCounts(), Changing("o200k_base")
+    for _ in range(2):
+        counts.each(meter, ["one"])
+        counts.whole(meter, ["one", "two"], " ")
+    assert meter.seen[: len(meter.seen) // 2] == meter.seen[len(meter.seen) // 2 :]

@@ -624,8 +624,22 @@ def test_data_that_contains_the_letters_of_a_key_is_none() -> None:
         "GATTACAKIAQ4T7ZB2XLMNPRSWVGATTACA",
         "cache_key-" + HEX[:32],
     ):
-        line = f'font = "{text}"\n'.encode()
-        assert redact(line, "a.py") == (line, [])
+        for data in (text, "Zk9+" * 600 + text + "Qm3/" * 600):  # a line of data is not looked at as a whole
+            line = f'font = "{data}"\n'.encode()
+            assert redact(line, "a.py") == (line, [])
+
+
+def test_nothing_is_left_of_a_secret_that_contains_another() -> None:
+    inner = SECRETS["GitHub Token"]
+    cleaned, notes = redact(f'password = "kR7wq2/{inner}"\n'.encode(), "a.py")
+    assert cleaned == b'password = "[redacted: Secret Keyword]"\n'
+    assert {note.detail for note in notes} == {"Secret Keyword", "GitHub Token"}
+
+
+def test_a_line_is_long_by_its_characters() -> None:
+    """A password after a word is not looked for in lines of data; one of 3,000 letters is not such a line."""
+    line = 'greeting = "' + "漢" * 3_000 + '"; password = "kR7wq2Lm9x"\n'
+    assert b"kR7wq2Lm9x" not in redact(line.encode(), "a.py")[0]
 
 
 @pytest.mark.parametrize("line", [f'password := "{ALNUM[:16]}"', f'apiKey := "{HEX[:32]}"'])
