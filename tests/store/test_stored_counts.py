@@ -101,6 +101,10 @@ def test_a_number_that_was_changed_is_not_believed(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
         connection.execute("UPDATE counts SET value = 'many'")
     assert sorted(counted(tmp_path)) == sorted(TEXTS)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+        # A number that was stored for another text.
+        connection.execute("UPDATE counts SET value = (SELECT max(value) FROM counts)")
+    assert len(counted(tmp_path)) == len(TEXTS) - 1
 
 
 def test_a_file_of_another_version_is_made_anew(tmp_path: Path) -> None:
