@@ -14,8 +14,6 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 import tokenbox
 from tests.cli.transcript import CommandLine
@@ -28,7 +26,7 @@ from tokenbox.content.items import read_items
 from tokenbox.content.library_objects import as_plain, texts_in
 from tokenbox.content.request import INPUT_KEYS, costly_fields, read_request, read_tools
 from tokenbox.conversation import Conversation
-from tokenbox.conversation.pieces import open_session, request_of
+from tokenbox.conversation.pieces import open_session
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.local_counts import count_locally
 from tokenbox.gateway.models import use_of
@@ -240,41 +238,6 @@ def test_a_models_own_files_count_on_every_surface(kind: str, tmp_path: Path) ->
     conversation = Conversation("", name)
     conversation.extend(messages)
     assert (conversation.estimate_tokens(), conversation.exact) == figure(expected)
-
-
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
-PICTURE = {"role": "user", "content": [{"type": "text", "text": "and there?"}, IMAGE]}
-CALL = {"id": "c1", "type": "function", "function": {"name": "warmth", "arguments": "{}"}}
-# Exact alone, exact only before others, and estimates: a conversation of them has all marks.
-SPOKEN = (
-    {"role": "user", "content": "How warm is it?"},
-    {"role": "assistant", "content": "14 degrees"},
-    {"role": "assistant", "content": None, "tool_calls": [CALL]},
-    PICTURE,
-    {"type": "reasoning", "encrypted_content": "gAAAAAB" * 9},
-)
-spoken = st.lists(st.sampled_from(SPOKEN), max_size=4)
-
-
-@given(head=spoken, kept=spoken, others=spoken, model=st.sampled_from(["gpt-4o", "llama-3.1-8b"]))
-@example(head=list(SPOKEN[:2]), kept=[], others=[], model="gpt-4o")  # the model is to go on with its answer
-def test_a_session_forgets_what_has_left(
-    head: list[dict[str, Any]], kept: list[dict[str, Any]], others: list[dict[str, Any]], model: str
-) -> None:
-    """Its count and mark are those of the items that it holds, as one request."""
-    counter = counters.request_counter(model)
-    session = open_session(counter)
-    before, items, leaving, (estimate,) = map(read_items, (head, kept, others, [PICTURE]))
-    session.frame(before)
-    for number, item in enumerate(leaving):  # some leave, and others are replaced
-        session.add(number, item)
-    for number, item in enumerate(items, len(leaving)):
-        session.add(number, estimate)
-        session.replace(number, item)
-    expected = counter.count_request(request_of([*before, *items]))
-    assert session.total_with(dict.fromkeys(range(len(leaving)))) == expected.total
-    session.remove(range(len(leaving)))
-    assert session.count() == expected
 
 
 @pytest.mark.parametrize("tokenizer", ["o200k_base", "two-vocabularies", "heuristic", "chars4"])
