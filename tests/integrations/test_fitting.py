@@ -64,6 +64,16 @@ class Answering(OpenAI):
         return "the answer"
 
 
+class AnsweringNow(Anthropic):
+    """The same for Anthropic's client."""
+
+    sent: ClassVar[list[Any]] = []
+
+    def request(self, cast_to: Any, options: Any, **_: Any) -> Any:  # noqa: ANN401
+        self.sent.append(options)
+        return "the answer"
+
+
 class AnsweringLater(AsyncAnthropic):
     """The same for an asynchronous client."""
 
@@ -96,6 +106,23 @@ def test_every_request_to_an_endpoint_is_guarded() -> None:
     )
     assert client.responses.input_tokens.count(model="gpt-4o", input=LARGE) is not None
     assert client.models.list() is not None
+
+
+def test_messages_of_an_iterator_are_counted_and_sent() -> None:
+    AnsweringNow.sent.clear()
+    client: Any = for_anthropic.guarded(AnsweringNow(api_key="none"), 100)
+    asked = {"model": "claude-opus-4-8", "max_tokens": 5}
+    client.messages.create(**asked, messages=iter(SMALL))
+    with pytest.raises(OverWindow):
+        client.messages.create(**asked, messages=iter(LARGE))
+    assert [sent.json_data["messages"] for sent in AnsweringNow.sent] == [SMALL]
+
+
+def test_what_no_eviction_makes_fit_is_over_the_window() -> None:
+    """It is beside the messages."""
+    request = {**REQUEST, "response_format": {"schema": "x " * 500}}
+    with pytest.raises(OverWindow):
+        Guarding(Fitting(100), fit=True).checked(request, "messages")
 
 
 def test_no_method_of_a_guarded_openai_client_sends_what_does_not_fit() -> None:

@@ -142,6 +142,8 @@ class Guarding:
             if verdict.ok:
                 return {**request, key: messages}, count
             room = min(room, count.total) - verdict.over
+            if room < 0:  # what is beside the messages does not fit
+                break
         raise OverWindow(verdict)
 
     def answered(self, request: Mapping[str, Any], count: Count, used: int | None) -> None:
@@ -195,7 +197,9 @@ class Guarding:
         endpoint, body = endpoints[end], options.json_data
         if endpoint is None or not isinstance(body, Mapping):
             raise NotGuarded(f"POST {path}")
-        whole = {**body, **(options.extra_json or {})}
+        given = {**body, **(options.extra_json or {})}
+        # An iterator would be empty after it was counted.
+        whole = {name: list(value) if isinstance(value, Iterator) else value for name, value in given.items()}
         sent, count = self.checked(whole, endpoint.key, endpoint.head(whole))
         options = shallow_copy(options)
         options.json_data, options.extra_json = sent, None
