@@ -59,7 +59,7 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The head of an answer, and its body in pieces."""
+    """An answer: its head, and its body in pieces."""
 
     status: int
     headers: Mapping[str, str]
@@ -104,7 +104,7 @@ class Transport:
             wire.close()
 
     async def json(self, call: HttpCall) -> Answered:
-        """The answer to a call. Raises :class:`ProviderError`, but not for a status: that is the caller's."""
+        """Return the answer to a call. Raises :class:`ProviderError`, but not for an error status."""
         seconds = call.seconds or call.bounds.total_seconds
         try:
             async with asyncio.timeout(seconds), self.response(call) as response:
@@ -114,7 +114,7 @@ class Transport:
 
     @asynccontextmanager
     async def response(self, call: HttpCall) -> AsyncGenerator[Response]:
-        """The answer to a call as it comes. Leaving closes the connection, unless all was read."""
+        """Yield the answer to a call as it arrives. Leaving closes the connection, unless all was read."""
         kept = self._wire(call)
         wire = Wire(_origin(call.root), call.bounds) if kept is None else kept
         try:
@@ -132,7 +132,7 @@ class Transport:
                 wire.close()
 
     def _wire(self, call: HttpCall) -> Wire | None:
-        """The kept connections to that server; None where none are kept, or in another event loop."""
+        """Return the kept connections to that server; None if none are kept, or by another event loop."""
         if self._kept is None or self._loop is not asyncio.get_running_loop():
             return None
         origin = _origin(call.root)
@@ -154,7 +154,7 @@ async def _pieces(connection: WireConnection, call: HttpCall) -> AsyncIterator[b
 
 
 async def _follow(wire: Wire, call: HttpCall) -> WireConnection:
-    """The answer, after redirects that stay where the key may go."""
+    """Return the answer, after redirects within the same server. Raises :class:`ProviderError`."""
     method, data = ("GET", b"") if call.body is None else ("POST", written(call.body))
     headers = {"accept-encoding": "identity", "user-agent": "tokenbox", **call.headers}
     if call.body is not None:
@@ -181,14 +181,14 @@ def _origin(root: str) -> str:
 
 
 def _target_of(url: str) -> bytes:
-    """Path and query, as a request line has them."""
+    """Return the path and the query, as a request line has them."""
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     return quote(target, safe="/:@!$&'()*+,;=~%?-._").encode()
 
 
 async def whole(response: Response, call: HttpCall) -> Answered:
-    """The whole of an answer. Raises :class:`ProviderError`, but not for a status: that is the caller's."""
+    """Read an answer to its end. Raises :class:`ProviderError`, but not for an error status."""
     good = response.status < FIRST_REFUSAL
     limit = call.bounds.answer_bytes if good else call.bounds.error_bytes
     data = bytearray()
