@@ -229,6 +229,25 @@ def test_a_session_goes_on_with_the_instructions_of_its_project_only(
     assert fourth.context.messages()[0]["role"] == "user"
 
 
+def test_a_saved_session_that_cannot_be_used_changes_nothing(start: Begin, tmp_path: Path) -> None:
+    session, heard = start()
+    session.context.conversation.user("hello")
+    saved = {"tokenbox_session": 1, "name": "x", "settings": {"token_budget": 10**30}}
+    turns = [{"message": {"role": "user", "content": "hi"}, "written": "2026-11-21T12:00:00.000000Z"}]
+    turns.append({**turns[0], "message": {"role": "nobody", "content": "hi"}})
+    for name, some in (("bad", turns), ("good", turns[:1])):
+        (tmp_path / "folder" / f"{name}.json").write_text(json.dumps({**saved, "turns": some}))
+    budget = session.context.budget
+    take(session, ":load bad.json")
+    assert heard.problems[-1].code == "invalid_message"
+    assert session.context.messages() == [{"role": "user", "content": "hello"}]
+    assert session.record.session_id is None
+    take(session, ":load good.json")
+    assert len(heard.problems) == 1
+    assert heard.notices[-1].startswith("[continuing 'good ")
+    assert session.context.budget == budget
+
+
 def test_what_was_dropped_stays_in_the_record_and_not_in_the_context(
     start: Begin, llama: LlamaServer, tmp_path: Path
 ) -> None:

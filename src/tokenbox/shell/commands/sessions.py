@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.config.setting import Level
 from tokenbox.config.trust import own_paths
+from tokenbox.config.values import MAX_TOKENS
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError, plural
 from tokenbox.files import OWN, open_regular, replace
@@ -65,12 +66,11 @@ def load(session: Session, arguments: str) -> None:
 def continue_session(session: Session, stored: StoredSession) -> None:
     """Load the messages, pins, summary, model and budget of a stored session."""
     info, conversation = stored.info, session.context.conversation
-    turns = stored.turns()
+    messages = [(turn, Message.of(turn.message)) for turn in stored.turns()]
     session.record.resume(stored)
     conversation.reset()
     session.context.offers = []
-    for turn in turns:
-        message = Message.of(turn.message)
+    for turn, message in messages:
         if message.role.value == "system":
             conversation.summary = message.text
             session.record.summary_position = turn.position
@@ -80,9 +80,8 @@ def continue_session(session: Session, stored: StoredSession) -> None:
             session.record.positions[number] = turn.position
     _restore(session, info.settings, info.model)
     _take_back_unanswered(session)
-    messages = plural(len(conversation.window), "message")
-    total = session.context.total()
-    session.screen.notice(f"[continuing {info.name!r}: {messages}, {in_tokens(total)}]")
+    size = f"{plural(len(conversation.window), 'message')}, {in_tokens(session.context.total())}"
+    session.screen.notice(f"[continuing {info.name!r}: {size}]")
 
 
 def _restore(session: Session, settings: object, model: str | None) -> None:
@@ -98,7 +97,7 @@ def _restore(session: Session, settings: object, model: str | None) -> None:
     if not isinstance(settings, dict):
         return
     budget = settings.get("token_budget")
-    if type(budget) is int and budget >= 0 and not _is_flag(session, "shell.token_budget"):
+    if type(budget) is int and 0 <= budget <= MAX_TOKENS and not _is_flag(session, "shell.token_budget"):
         session.set_budget(budget)
     session.proposals_on = settings.get("tools") is True
     if "project" in settings:
