@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from decimal import Decimal
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.content.canonical import MAX_INTEGER, NotCanonical, canonical, parse_canonical
+from tokenbox.content.canonical import NotCanonical, canonical, parse_canonical, record_digest
+from tokenbox.integers import MAX_INTEGER
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-MAX_INTEGER, MAX_INTEGER) | st.text(),
@@ -85,3 +87,10 @@ def test_what_has_no_canonical_form(value: object, around: object) -> None:
 def test_what_is_not_canonical(data: bytes) -> None:
     with pytest.raises(NotCanonical):
         parse_canonical(data)
+
+
+def test_a_digest_is_that_of_the_reference_implementation() -> None:
+    record: Any = {"text": "é\u2028", "list": [1, None, True, ("a",)], "\U0001f600": 1, "\ufb33": 2}
+    assert record_digest(record) == hashlib.sha256(rfc8785.dumps(record)).hexdigest()
+    with pytest.raises(NotCanonical):
+        record_digest({"share": 0.5})
