@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.syntax import as_parsed, has_grammar, syntax_tree
 from tokenbox.folder.option_values import Strip
+from tokenbox.folder.pieces import MAX_PARSED
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 # Longer than digests, which have at most 128 characters.
 _BASE64 = re.compile(rb"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{200,}={0,2}(?![A-Za-z0-9+/_-])")
-_MAX_PARSED = 2 << 20
 
 
 def stripped(
@@ -32,7 +32,7 @@ def stripped(
     ``language``: a name of ``content.lenses.languages``.
     """
     lines = None
-    if Strip.COMMENTS in what and language is not None and len(data) <= _MAX_PARSED and has_grammar(language):
+    if Strip.COMMENTS in what and language is not None and len(data) <= MAX_PARSED and has_grammar(language):
         data, lines = _without_comments(data, language)
     if Strip.BASE64 in what:
         data = _BASE64.sub(lambda match: b"[base64, %d characters]" % len(match[0]), data)
