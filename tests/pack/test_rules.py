@@ -199,6 +199,11 @@ def test_a_pattern_with_one_star_needs_no_expression(monkeypatch: pytest.MonkeyP
     assert [name for name in [*ignored, *kept] if rules.ignores(name, is_folder=False)] == ignored
     assert rules.ignores("a~", is_folder=True)
     assert not compiled
+    # Each length of the ends is a look-up for each file, so there is a limit.
+    many = IgnoreRules([f"{'a' * i}*{'b' * j}" for i in range(1, 30) for j in range(1, 30)])
+    assert compiled
+    assert many.ignores("a" * 29 + "b" * 29, is_folder=False)
+    assert not many.ignores("a" * 29 + "c", is_folder=False)
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:

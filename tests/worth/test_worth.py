@@ -502,6 +502,18 @@ def test_what_is_no_code_is_not_read_for_mentions(monkeypatch: pytest.MonkeyPatc
     assert read == [code]
 
 
+def test_a_text_that_mentions_a_name_twice_counts_once() -> None:
+    code, once, twice = b"def pages(): pass\n", b"x = pages\n", b"x = pages\ny = pages(pages)\n"
+
+    def worth(user: bytes, *, found: bool) -> int:
+        documents = [Document("a.py", code), Document("b.py", user)]
+        words = [identifiers(document.data) for document in documents] if found else None
+        return Standing(documents, words).document(0)
+
+    for found in (False, True):
+        assert worth(once, found=found) == worth(twice, found=found)
+
+
 def test_what_comes_with_a_language_is_not_in_a_folder_of_its_name() -> None:
     definition = Document("src/main/kotlin/a.kt", b"fun jvm() {}\nfun own() {}\n")
     users = [Document(f"u{n}.kt", b"import kotlin.jvm.JvmName\nimport main.own\n") for n in range(9)]

@@ -38,6 +38,8 @@ DEFAULT_RULES = (
 )
 # The patterns in one expression: the time of a match grows with the square of its groups.
 _TOGETHER = 50
+# The number of look-ups for the ends of a path. Of patterns of more lengths, the others are expressions.
+_MAX_LENGTHS = 256
 # The limit of a rule file, in case something endless has its name.
 _MAX_BYTES = 1 << 20
 
@@ -129,11 +131,14 @@ class _Union(NamedTuple):
         for line, glob in globs.items():
             if glob.only is not None:
                 texts.setdefault(glob.only, line)
+                if glob.ends is None:
+                    continue
             if glob.ends is not None:
-                before, after = glob.ends
-                ends.setdefault((len(before), len(after)), {}).setdefault(before + after, line)
-            if glob.only is None and glob.ends is None:
-                wild[line] = b"(" + glob.source + b")"
+                lengths = len(glob.ends[0]), len(glob.ends[1])
+                if lengths in ends or len(ends) < _MAX_LENGTHS:
+                    ends.setdefault(lengths, {}).setdefault(b"".join(glob.ends), line)
+                    continue
+            wild[line] = b"(" + glob.source + b")"
         sources = list(wild.values())
         starts = range(0, len(sources), _TOGETHER)
         parts = (b"|".join(sources[start : start + _TOGETHER]) for start in starts)

@@ -100,7 +100,7 @@ class Standing:
                 words = tokens(after_copyright(document.data))
                 mentions.add_placed(document, words, self._own[i], weight)
             else:
-                mentions.add(known, [name for name in self._own[i] if name in known], weight)
+                mentions.add(known.keys(), [name for name in self._own[i] if name in known], weight)
 
     @property
     def is_led(self) -> bool:
