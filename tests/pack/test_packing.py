@@ -174,7 +174,9 @@ def test_a_line_larger_than_what_is_left_is_cut(
     for budget in (500, 2_000, 9_000):
         pack = pack_source(source, "o200k_base", budget, options=options)
         assert budget * 97 // 100 <= pack.total <= budget
-        shown = re.search(r'path="data.json" summary="true">\n\[lines 1-3\]\n(.*) \.\.\.\n</', pack.text, re.S)
+        shown = re.search(
+            r'path="data.json" summary="true">\n\[lines 1-3\]\n(.*) \.\.\.\n</', pack.text, re.DOTALL
+        )
         assert shown is not None
         text = re.sub(r"(?m)^\d\| ", "", shown[1]) if line_numbers else shown[1]
         assert f"\n\n{line}".startswith(text) and len(text) > budget  # noqa: PT018

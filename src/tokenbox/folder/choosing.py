@@ -91,7 +91,11 @@ class Board:
         self.counter.count_small([text for both in around for texts in both for text in texts])
         small = self.counter.small
         for i, file, cut, (shortened, whole) in zip(new, files, cuts, around, strict=True):
-            content = small(numbered(file.data.decode(), file.line_numbers())) if self.line_numbers else self.tokens[i]
+            content = (
+                small(numbered(file.data.decode(), file.line_numbers()))
+                if self.line_numbers
+                else self.tokens[i]
+            )
             full = sum(map(small, whole)) + content
             frame = sum(map(small, shortened))
             self.candidates[i] = CandidateFile(file, cut, frame, full, self.line_numbers)
@@ -358,7 +362,7 @@ class Board:
         return size
 
     def _show_beginning(self, i: int, p: int, start: int, room: int) -> int:
-        """Show a piece from ``start`` up to the last token that fits; return its tokens, 0 if that are few."""
+        """Show a piece from ``start`` up to the last token that fits; return its tokens, 0 if too few."""
         candidate = self.candidates[i]
         end = min(candidate.cut.pieces[p].end, start + room * _BYTES_PER_TOKEN)
         text = candidate.file.data[start:end].decode("utf-8", "ignore")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from tokenbox.worth.imports import imports_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from tokenbox.worth.documents import Document
 
@@ -48,7 +49,7 @@ class Mentions:
         self._unqualified: Counter[bytes] = Counter()
         self._total = 0
 
-    def add(self, found: Set[bytes], but: Iterable[bytes], weight: int) -> None:
+    def add(self, found: AbstractSet[bytes], but: Iterable[bytes], weight: int) -> None:
         """Add the names that were ``found`` in a text, except some of them, wherever they come from."""
         texts = self._anywhere[weight]
         # To take a few back is faster than to copy all others.
