@@ -90,12 +90,12 @@ class Board:
         around = [(_around(markup.summary(block, "")), _around(markup.full(block))) for block in blocks]
         self.counter.count_small([text for both in around for texts in both for text in texts])
         small = self.counter.small
-        for i, file, cut, (shortened, whole) in zip(new, files, cuts, around, strict=True):
-            content = (
-                small(numbered(file.data.decode(), file.line_numbers()))
-                if self.line_numbers
-                else self.tokens[i]
+        contents = [self.tokens[i] for i in new]
+        if self.line_numbers:  # all at once, and not as small texts, which are kept
+            contents = self.counter.count_all(
+                [numbered(file.data.decode(), file.line_numbers()) for file in files]
             )
+        for i, file, cut, (shortened, whole), content in zip(new, files, cuts, around, contents, strict=True):
             full = sum(map(small, whole)) + content
             frame = sum(map(small, shortened))
             self.candidates[i] = CandidateFile(file, cut, frame, full, self.line_numbers)
