@@ -182,6 +182,13 @@ def test_a_line_larger_than_what_is_left_is_cut(
         assert f"\n\n{line}".startswith(text) and len(text) > budget  # noqa: PT018
 
 
+def test_several_lines_are_cut_where_one_takes_few_tokens(folder: Make, packed: Packed) -> None:
+    root = folder({"a.txt": " " * 90_000, "b.txt": "\N{SNOWMAN} " * 30_000, "c.js": "f(1);" * 30_000})
+    for budget in (300, 3_000):
+        pack = pack_source(packed(root), "o200k_base", budget)
+        assert budget * 97 // 100 <= pack.total <= budget
+
+
 def test_many_small_files_leave_room_for_content_without_a_query(folder: Make, packed: Packed) -> None:
     """The markup around files is limited while the files shown have more; a file of high class is not."""
     names = [f"a_long_path_to_a_package/with/folders/item_{n}.py" for n in range(300)]

@@ -239,8 +239,8 @@ class Board:
         used = self._begin_best(upgrades, room) if depths.of_shown_files else 0
         choice = self._choose_beside(introductions, upgrades, room - used, depths.markup)
         left = choice.left - self._show_part(upgrades, choice.left)
-        if left * UNUSED_SHARE > room:
-            left -= self._show_part(upgrades, left, cuts_lines=True)
+        while left * UNUSED_SHARE > room and (size := self._show_part(upgrades, left, cuts_lines=True)):
+            left -= size
         return replace(choice, left=left)
 
     def _choose_beside(
