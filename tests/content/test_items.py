@@ -360,6 +360,19 @@ UNBOUNDED = {
     "langchain: no image": langchain({"type": "image", "base64": PDF, "mime_type": "image/png"}),
     "langchain: a recording": langchain({"type": "audio", "base64": OGG, "mime_type": "audio/ogg"}),
     "langchain: a video": langchain({"type": "video", "url": "https://a.example/v.mp4"}),
+    "langchain: a file of Gemini": langchain(
+        {"type": "media", "file_uri": "https://a.example/files/a", "mime_type": "application/pdf"}
+    ),
+    "langchain: an image of Gemini by its place": langchain(
+        {"type": "media", "file_uri": "gs://a/b.png", "mime_type": "image/png"}
+    ),
+    "langchain: a PDF of Gemini": langchain({"type": "media", "data": PDF, "mime_type": "application/pdf"}),
+    "langchain: a recording of Gemini": langchain(
+        {"type": "media", "data": base64.b64decode(OGG), "mime_type": "audio/ogg"}
+    ),
+    "langchain: a wrapped video": langchain(
+        {"type": "non_standard", "value": {"type": "media", "file_uri": "gs://v", "mime_type": "video/mp4"}}
+    ),
     "langchain: an earlier recording": langchain(kind="ai", audio={"id": "audio_1", "data": OGG}),
     "llama-index: a document": llama_index("document", data=PDF.encode()),
     "llama-index: a recording": llama_index("audio", audio=OGG.encode()),
@@ -375,6 +388,13 @@ UNBOUNDED = {
 }
 BOUNDED = {
     "langchain: an image": langchain({"type": "image", "base64": PNG, "mime_type": "image/png"}),
+    "langchain: an image of Gemini": langchain({"type": "media", "data": PNG, "mime_type": "image/png"}),
+    "langchain: a wrapped image": langchain(
+        {
+            "type": "non_standard",
+            "value": {"type": "media", "data": base64.b64decode(PNG), "mime_type": "image/png"},
+        }
+    ),
     "llama-index: an image": llama_index("image", image=PNG.encode()),
     "pydantic-ai: an image": pydantic_ai(SimpleNamespace(kind="binary", media_type="image/png")),
 }
@@ -385,6 +405,32 @@ def test_a_file_of_a_library_has_a_bound_only_if_it_is_an_image(name: str) -> No
     count = tokenbox.count([{**UNBOUNDED, **BOUNDED}[name]], model="gpt-4o")
     assert not count.exact
     assert (count.at_most > 10**9) == (name in UNBOUNDED)
+
+
+def test_a_block_that_langchain_does_not_know_is_what_it_holds() -> None:
+    blocks = [
+        {"type": "non_standard", "value": {"type": "text", "text": "hi"}},
+        {"type": "non_standard", "value": {"type": "thinking", "thinking": "They greet."}},
+        {"type": "non_standard", "value": "there"},
+    ]
+    (message,) = read_item(langchain(*blocks, kind="ai")).messages
+    assert (message.text, message.reasoning) == ("hithere", "They greet.")
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        (
+            {"type": "non_standard", "value": {"type": "hologram"}},
+            r"messages\[1\]: content\[1\] is not a part",
+        ),
+        ({"type": "non_standard"}, r"messages\[1\]: content\[1\] is not a part"),
+        ({"type": "media", "mime_type": "image/png"}, r"messages\[1\]: .*'media' has neither data nor"),
+    ],
+)
+def test_an_unknown_block_of_langchain_is_refused_with_its_place(block: object, says: str) -> None:
+    with pytest.raises(InvalidMessage, match=says):
+        read_items([{"role": "user", "content": "hi"}, langchain("see", block)])
 
 
 def test_an_image_in_the_result_of_a_tool_of_pydantic_ai_counts() -> None:

@@ -7,6 +7,7 @@ send. To support another library, add one function and one row of ``_CONVERTERS`
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -138,8 +139,9 @@ def _of_langchain(value: Any) -> Given:  # an object of a library
 _LANGCHAIN_CALLS: Final = frozenset(("tool_use", "tool_call", "invalid_tool_call", "function_call"))
 # Blocks of reasoning, each with the keys of its text.
 _LANGCHAIN_REASONING: Final = {"thinking": ("thinking",), "reasoning": ("reasoning", "summary", "content")}
-# Blocks of media with a type of their own.
+# Blocks of media with a type of their own; those of Gemini's have it in their ``mime_type``.
 _LANGCHAIN_MEDIA: Final = {"audio": "input_audio", "video": "video_url"}
+_GEMINI_FILES: Final = frozenset(("media", "file_data"))
 # Calls that the provider executes, and their results: the model reads their texts.
 _LANGCHAIN_PROVIDER: Final = frozenset(
     """
@@ -158,7 +160,10 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
         return content, []
     parts: list[object] = []
     thoughts: list[str] = []
-    for block in content:
+    for given in content:
+        # A block that LangChain does not know is in one that it calls "non_standard".
+        is_wrapped = isinstance(given, Mapping) and given.get("type") == "non_standard"
+        block = given.get("value") if is_wrapped else given
         kind = block.get("type") if isinstance(block, Mapping) else None
         if isinstance(block, str):
             parts.append(_text(block))
@@ -166,9 +171,24 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
             thoughts += texts_in([block.get(key) for key in _LANGCHAIN_REASONING[kind]])
         elif kind in _LANGCHAIN_PROVIDER:
             parts.append(_text("\n".join(texts_in(block))))
+        elif kind in _GEMINI_FILES:
+            parts.append(_gemini_file(block))
         elif kind not in _LANGCHAIN_CALLS:
             parts.append({**block, "type": _LANGCHAIN_MEDIA[kind]} if kind in _LANGCHAIN_MEDIA else block)
     return parts, thoughts
+
+
+def _gemini_file(block: Given) -> Given:
+    """Return an image, a recording or a file with its data or its place."""
+    kind = str(block.get("mime_type")).partition("/")[0]
+    part = {"type": kind if kind == "image" else _LANGCHAIN_MEDIA.get(kind, "file")}
+    if (data := block.get("data")) is not None:
+        part["data"] = base64.b64encode(data).decode() if isinstance(data, bytes) else data
+    elif block.get("file_uri"):
+        part["url"] = block["file_uri"]
+    else:
+        raise InvalidMessage(f"a block of the type {block['type']!r} has neither data nor a file_uri.")
+    return part
 
 
 # LlamaIndex -----------------------------------------------------------------------------------------------
