@@ -141,6 +141,18 @@ SLICES = """
     {%- if not loop.first and some[loop.index0 - 1].role == 'tool' %} after a result{% endif %}
 {%- endfor %}
 """
+# Loops over the places of the messages, one with a macro that reads the variable of its caller's loop.
+BY_PLACE = """
+{%- macro at() %}{{ loop.index0 | string + (' last' if loop.last else '') }}{% endmacro %}
+{%- set ns = namespace(last=0) %}
+{%- for i in range(messages | length) %}{% if messages[i].role == 'user' %}{% set ns.last = i %}{% endif %}
+{%- endfor %}
+{{- ' word' * ns.last }}
+{%- for i in range(1, messages | length) %}
+    {{- '<|im_start|>' + messages[i - 1].role + messages[i].content + at() + '<|im_end|>' }}
+    {%- for j in range(i, messages | length) %}{{- at() }}{% if i < j %}{% break %}{% endif %}{% endfor %}
+{%- endfor %}
+"""
 NAMES = ", ".join(f"'question {n}': 'tide {n}'" for n in range(300))
 MANY_NAMES = (
     "{%- set names = {" + NAMES + "} %}{%- for m in messages %}{{- names[m.content[:11].strip()] }}"
@@ -155,6 +167,7 @@ OWN = {
     "reads the rest": READS_THE_REST,
     "keeps its own": KEEPS_ITS_OWN,
     "slices": SLICES,
+    "by place": BY_PLACE,
     "copies a namespace": COPIES_A_NAMESPACE,
     "looks back": LOOKS_BACK,
     "keeps places": KEEPS_PLACES,

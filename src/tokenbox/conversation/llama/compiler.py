@@ -23,7 +23,7 @@ from tokenbox.conversation.llama.run import (
     Statement,
 )
 from tokenbox.conversation.llama.syntax import TemplateError
-from tokenbox.conversation.llama.values import Function, Undefined, kind, truth
+from tokenbox.conversation.llama.values import Function, Loop, Undefined, kind, truth
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.syntax import Node
@@ -234,6 +234,7 @@ class Compiler(ExpressionCompiler):
     ) -> Callable[[Run, Scope, list[Any], list[Any]], bool]:
         """Return a function that executes the turns of a loop and returns True if any was completed."""
         idle, settles = self._idle(node.parts[2], bind.names), self._settles(node.parts[2], bind.names)
+        variables = self._loop_variables
 
         def turns(run: Run, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
             ended = False
@@ -241,7 +242,7 @@ class Compiler(ExpressionCompiler):
                 if idle is not None and idle(run, scope):
                     return True
                 run.steps(TURN_STEPS)
-                scope["loop"] = loop_variables(chosen, place)
+                scope["loop"] = variables(chosen, place)
                 bind(item, scope)
                 is_last = settles is not None and run.usage is None and truth(settles(run, scope))
                 try:
@@ -256,6 +257,9 @@ class Compiler(ExpressionCompiler):
             return ended
 
         return turns
+
+    def _loop_variables(self, items: list[Any], place: int) -> Loop:
+        return loop_variables(items, place)
 
     def _idle(self, body: Sequence[Node], names: Sequence[str]) -> Expression | None:
         """Return a test that is true once no further turn of a loop can have an effect; None if unknown.

@@ -169,8 +169,11 @@ class TrackedMessages(list[Any]):
 class Taken(list[Any]):
     """Items of a loop that may end before the last of them. ``number``: how many it has taken."""
 
-    number = 0
-    all_of_them = False
+    def __init__(self, items: list[Any], track: Track) -> None:
+        super().__init__(items)
+        self.track = track
+        self.number = 0
+        self.all_of_them = False
 
     def __iter__(self) -> Iterator[Any]:
         for item in list.__iter__(self):
@@ -180,23 +183,24 @@ class Taken(list[Any]):
 
 
 class TrackedRange(list[int]):
-    """The places from ``first`` to the end of a list of messages, which only a loop has.
+    """The places from ``first`` to the end of ``messages``, which only a loop has.
 
-    ``size``: the read of the list's length, which is not noted if the loop ends before the last place.
+    Within a turn, the number of messages is not noted as read if the loop ends before the last place.
     """
 
-    def __init__(self, places: list[int], track: Track, size: Key, first: int) -> None:
+    def __init__(self, places: list[int], messages: TrackedMessages, first: int) -> None:
         super().__init__()
         self.plain = places
-        self.track = track
-        self._size, self._first = size, first
+        self.track = messages.track
+        self.messages, self.first = messages, first
 
     def note_taken(self, number: int, *, all_of_them: bool) -> None:
         track = self.track
         if all_of_them:
-            track.note(self._size, max(self._first, 0) + len(self.plain))
+            len(self.messages)
         else:
-            track.note(("w", *self._size), Within(self._first + number - track.start, math.inf))
+            size = "w", "len", track.key_of(self.messages)
+            track.note(size, Within(self.first + number - track.start, math.inf))
 
 
 class TrackedLoop(Loop):
@@ -214,7 +218,29 @@ class TrackedLoop(Loop):
             self.track.near(self.at + _BESIDE[place])
         return dict.get(self, name, default)
 
+    def items(self) -> Any:
+        self.track.forget()
+        return dict.items(self)
 
+
+class LoopAhead(Loop):
+    """The variable of a loop that may end early. A turn that reads by it what follows is not reused."""
+
+    def __init__(self, items: list[Any], at: int, track: Track) -> None:
+        super().__init__(loop_variables(items, at))
+        self.track = track
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        if name in _AHEAD:
+            self.track.forget()
+        return dict.get(self, name, default)
+
+    def items(self) -> Any:
+        self.track.forget()
+        return dict.items(self)
+
+
+_AHEAD: Final = frozenset(("last", "length", "nextitem", "revindex", "revindex0"))
 _BESIDE: Final = {"previtem": -1, "nextitem": 1}
 _READ_AS: Final = {"index": "start", "index0": "start", "revindex": "left", "revindex0": "left"}
 
@@ -242,7 +268,7 @@ class Track:
 
     ``messages``: the number of each message, by its identity. Adjacent messages have consecutive numbers.
     ``items`` and ``start``: the messages of the loop, and the place of the turn that is executed. ``unread``:
-    a list that a loop of this turn is about to read.
+    the list that a loop is about to read.
     ``replaced``: how many messages have been replaced by others so far. ``has_recorded``: it has added
     records of turns, so the next render may apply others.
     """
@@ -305,7 +331,7 @@ class Track:
         return found
 
     def about_to_read(self, values: TrackedMessages | TrackedRange) -> None:
-        self.unread = values if self.record is not None else None
+        self.unread = values
 
     def key_of(self, history: TrackedMessages) -> int:
         return THE_LOOPS if history.plain is self.items else history.key
@@ -460,4 +486,6 @@ def same(left: Any, right: Any) -> bool:
 
 
 # They have the methods of objects and lists.
-BUILTINS.update({TrackedLoop: {}, TrackedNamespace: BUILTINS[dict], TrackedMessages: BUILTINS[list]})
+BUILTINS.update(
+    {TrackedLoop: {}, LoopAhead: {}, TrackedNamespace: BUILTINS[dict], TrackedMessages: BUILTINS[list]}
+)

@@ -21,6 +21,7 @@ from tokenbox.conversation.llama.compiler import Compiler, LoopNames
 from tokenbox.conversation.llama.run import MISSING, TURN_STEPS, BreakLoop, ContinueLoop
 from tokenbox.conversation.llama.track import (
     LARGE,
+    LoopAhead,
     Taken,
     Track,
     TrackedLoop,
@@ -40,11 +41,14 @@ from tokenbox.conversation.llama.turns import (
     TurnRun,
     Within,
 )
-from tokenbox.conversation.llama.values import Function, Undefined
+from tokenbox.conversation.llama.values import Function, Loop, Undefined
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.run import Expression, Run, Scope, Statement
     from tokenbox.conversation.llama.syntax import Node
+
+
+Values = TrackedMessages | TrackedRange
 
 
 class TrackingCompiler(Compiler):
@@ -55,32 +59,40 @@ class TrackingCompiler(Compiler):
     ) -> Callable[[Run, Scope, list[Any], list[Any]], bool]:
         plain = super()._turns(node, bind, turn)
         selects = node.parts[1].kind == "select"
-        reads_on = _reads_on(node.parts[2])
 
-        def within_a_turn(run: Run, track: Track, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
+        def within_a_turn(run: Run, values: Values, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
             """Execute a loop of a turn. Of messages or places, only those that it takes are noted as read."""
-            values, track.unread = track.unread, None
-            if values is None:
-                return plain(run, scope, out, chosen)
-            taken = Taken(chosen)
+            taken = Taken(chosen, values.track)
             ended = plain(run, scope, out, taken)
-            if reads_on or values.plain is not chosen:
-                track.forget()
+            if values.plain is not chosen:
+                values.track.forget()
             else:
                 values.note_taken(taken.number, all_of_them=taken.all_of_them)
             return ended
 
         def turns(run: Run, scope: Scope, out: list[Any], chosen: list[Any]) -> bool:
             track = run.track
-            if track is not None and track.record is not None:
-                return within_a_turn(run, track, scope, out, chosen)
-            if track is None or track.caught or selects or not chosen:
+            if track is None:
                 return plain(run, scope, out, chosen)
-            if id(chosen[0]) not in track.messages or id(chosen[-1]) not in track.messages:
+            values, track.unread = track.unread, None
+            if track.record is not None and values is not None:
+                return within_a_turn(run, values, scope, out, chosen)
+            if track.record is not None or track.caught or selects or not chosen:
                 return plain(run, scope, out, chosen)
-            return Fold(run, track, track.memory(node), bind, turn).run(scope, out, chosen)
+            items, places = chosen, None
+            if isinstance(values, TrackedRange) and values.plain is chosen:
+                items, places = values.messages.plain, chosen
+            first = len(items) - len(chosen)
+            if id(items[first]) not in track.messages or id(items[-1]) not in track.messages:
+                return plain(run, scope, out, chosen)
+            return Fold(run, track, track.memory(node), bind, turn, places).run(scope, out, items, first)
 
         return turns
+
+    def _loop_variables(self, items: list[Any], place: int) -> Loop:
+        if isinstance(items, Taken):
+            return LoopAhead(items, place, items.track)
+        return super()._loop_variables(items, place)
 
     def _caught(self, nodes: Any) -> Expression:
         caught = super()._caught(nodes)
@@ -197,21 +209,25 @@ class TrackingCompiler(Compiler):
 
     def _range_to_end(self, node: Node) -> Expression:
         load = super()._call(node)
-        start, end = (self.expression(arg) for arg in node.parts[1])
+        *starts, end = node.parts[1]
+        start = self.expression(starts[0]) if starts else None
+        owner = self.expression(end.nodes()[0])
 
         def places(run: Run, env: Scope) -> Any:
             track = run.track
-            record = None if track is None else track.record
-            if track is None or record is None or dict.get(env, "range", MISSING) is not MISSING:
+            shown = None if track is None else owner(run, env)
+            if not isinstance(shown, TrackedMessages) or dict.get(env, "range", MISSING) is not MISSING:
                 return load(run, env)
+            first = 0 if start is None else start(run, env)
+            if type(first) is not int or first < 0:
+                return load(run, env)
+            record = shown.track.record
+            if record is None:
+                return TrackedRange(load(run, env), shown, first)
             found, noted = apart(record, load, run, env)
-            sizes = [key for key in apart(record, end, run, env)[1] if key[0] == "len"]
-            first = start(run, env)
-            if len(sizes) != 1 or type(first) is not int or first < 0:
-                track.note_all(noted)
-                return found
-            track.note_all({key: value for key, value in noted.items() if key != sizes[0]})
-            return TrackedRange(found, track, sizes[0], first)
+            noted.pop(("len", shown.track.key_of(shown)), None)
+            shown.track.note_all(noted)
+            return TrackedRange(found, shown, first)
 
         return places
 
@@ -321,11 +337,11 @@ def _is_index(node: Node) -> bool:
 
 
 def _is_range_to_end(node: Node) -> bool:
-    """Return True for the places from one to the end of a list: ``range(start, messages | length)``."""
+    """Return True for the places of a list, all or from one on: ``range(start, messages | length)``."""
     if node.kind != "call" or node.parts[0].kind != "name" or node.parts[0].name != "range":
         return False
     arguments = node.parts[1]
-    return len(arguments) == 2 and _is_length(arguments[1])
+    return len(arguments) in {1, 2} and _is_length(arguments[-1])
 
 
 def _is_length(node: Node) -> bool:
@@ -336,28 +352,28 @@ def _is_length(node: Node) -> bool:
     return owner.kind == how.kind == "name" and how.name in {"length", "count"}
 
 
-def _reads_on(body: Sequence[Node]) -> bool:
-    """Return True if a turn may read by ``loop`` what follows it: the next item, or how many there are."""
-    named, behind = 0, 0
-    for part in (part for node in body for part in node.walk()):
-        named += part.kind == "name" and part.name == "loop"
-        if part.kind == "member":
-            owner, key = part.nodes()
-            behind += owner.name == "loop" and key.name in {"index", "index0", "first", "previtem"}
-    return named > behind
-
-
 class Fold:
-    def __init__(self, run: Run, track: Track, memory: LoopMemory, bind: LoopNames, turn: Statement) -> None:
+    """A loop over messages. ``places``: those that its variable has in their stead."""
+
+    def __init__(
+        self,
+        run: Run,
+        track: Track,
+        memory: LoopMemory,
+        bind: LoopNames,
+        turn: Statement,
+        places: list[int] | None = None,
+    ) -> None:
         self._run, self._track, self._memory = run, track, memory
         self._bind, self._turn = bind, turn
+        self._places = places
 
-    def run(self, given: Scope, out: list[Any], items: list[Any]) -> bool:
+    def run(self, given: Scope, out: list[Any], items: list[Any], first: int = 0) -> bool:
         scope = TrackedScope(given, self._track)
         self._track.items = items
         # The messages of the request, or a part of them, in their order.
         self._is_request = any(history.plain is items for history in self._track.histories.values())
-        at, ended = 0, False
+        at, ended = first, False
         done: list[TurnRun] = []
         try:
             while at < len(items):
@@ -406,8 +422,13 @@ class Fold:
         texts: list[Any] = []
         run.steps(TURN_STEPS)
         try:
-            scope["loop"] = TrackedLoop(items, at, track)
-            self._bind(items[at], scope)
+            if self._places is None:
+                scope["loop"] = TrackedLoop(items, at, track)
+                self._bind(items[at], scope)
+            else:
+                track.note(START, at)
+                scope["loop"] = LoopAhead(self._places, at - self._places[0], track)
+                self._bind(at, scope)
             try:
                 self._turn(run, scope, texts)
                 record.ended = True
