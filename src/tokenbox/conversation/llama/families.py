@@ -48,7 +48,8 @@ class PrefillContext:
 class TemplateFamily:
     """A family of templates.
 
-    ``begin`` renders a prefilled answer, ``adjust`` changes each message, ``rewrite`` all of them together.
+    ``begin`` renders a prefilled answer, ``adjust`` changes each message, ``rewrite`` all of them together:
+    each part that begins at a message of which ``parts`` is true by itself.
     ``add`` returns further variables, ``finish`` changes the end of the prompt.
     """
 
@@ -58,6 +59,7 @@ class TemplateFamily:
     thinks: Callable[[str], bool] = lambda source: True
     adjust: Callable[[Message, Mapping[str, Any]], Message] = lambda message, variables: message
     rewrite: Callable[[list[Message]], list[Message]] | None = None
+    parts: Callable[[Message], bool] = lambda message: False
     add: Callable[[Any], dict[str, Any]] = lambda schema: {}
     finish: Callable[[str, bool], str] = lambda prompt, opened: prompt
 
@@ -72,6 +74,10 @@ def _plain(opening: str) -> Callable[[Prefill, PrefillContext], str]:
 
 def _all(*words: str, without: str | None = None) -> Callable[[str], bool]:
     return lambda source: all(word in source for word in words) and (without is None or without not in source)
+
+
+def _calls(message: Message) -> bool:
+    return message.get("role", "") == "assistant" and bool(message.get("tool_calls"))
 
 
 def _never(_: str) -> bool:
@@ -157,7 +163,7 @@ def _results_in_order(messages: list[Message]) -> list[Message]:
             ranked = iter(sorted(results, key=lambda result: order.get(result.get("tool_call_id", ""), 0)))
             some = [next(ranked) if message["role"] == "tool" else message for message in some]
         for message in some:
-            if message.get("role", "") == "assistant" and message.get("tool_calls"):
+            if _calls(message):
                 calls = enumerate(message["tool_calls"])
                 order = {call["id"]: number for number, call in calls if call.get("id")}
         made += some
@@ -186,10 +192,10 @@ def _gemma4_turns(messages: list[Message]) -> list[Message]:
     waiting = deque(messages)
     while waiting:
         message = waiting.popleft()
-        calls = message.get("tool_calls")
-        if message.get("role") != "assistant" or not calls:
+        if not _calls(message):
             made.append(message)
             continue
+        calls = message["tool_calls"]
         turn: Message = {"role": "assistant", "tool_calls": list(calls)}
         responses: list[Message] = []
         while waiting and waiting[0].get("role", "") == "tool":
@@ -329,6 +335,7 @@ FAMILIES: Final = (
         _all(*_DSML, "tool_calls"),
         _deepseek_4,
         rewrite=_results_in_order,
+        parts=_calls,
         add=_deepseek_format,
     ),
     TemplateFamily(
@@ -342,6 +349,7 @@ FAMILIES: Final = (
         _all("'<|tool_call>call:'"),
         _gemma4,
         rewrite=_gemma4_turns,
+        parts=lambda message: _calls(message) or message.get("role") not in {"assistant", "tool"},
         finish=_gemma4_turn,
     ),
     TemplateFamily(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain, pairwise, takewhile
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
+    from tokenbox.conversation.llama.prompt import LlamaTemplate
 
 
 @dataclass(slots=True)
@@ -77,3 +80,53 @@ class MessageList:
             self.owners[at] = owners
             self.versions[at] = versions
             self.messages[at] = [one.final for one in versions]
+
+
+Messages = list[dict[str, Any]]
+
+
+class Rewriting:
+    """Messages that a template's family rewrites together, part by part: each part once while it is the same.
+
+    ``parts``: whether one begins at a message; None if the family rewrites nothing.
+    """
+
+    def __init__(self, template: LlamaTemplate) -> None:
+        family = template.family
+        self.parts = None if family is None or family.rewrite is None else family.parts
+        self._rewrite = template.rewritten
+        self._given: Messages = []
+        self._shown: Messages = []
+        self._starts: list[int] = []  # where each part begins, in the given messages
+        self._ends: list[int] = []  # and where it ends, in the rewritten ones
+
+    def of(self, messages: Messages) -> tuple[Messages, int, Messages]:
+        """Return the rewritten messages, the place of the first that is new, and those that are no more."""
+        same = sum(1 for _ in takewhile(bool, map(is_, self._given, messages)))
+        if same == len(self._given) == len(messages):
+            return self._shown, len(self._shown), []
+        kept = max(0, bisect_left(self._starts, same) - 1)  # the last of the same may end elsewhere now
+        first, changed = (self._starts[kept], self._ends[kept - 1]) if kept else (0, 0)
+        known, before = self._parts_from(kept), self._shown[changed:]
+        self._given, self._shown = list(messages), self._shown[:changed]
+        del self._starts[kept:], self._ends[kept:]
+        rest = range(first, len(messages))
+        starts = [place for place in rest if place == first or (self.parts or bool)(messages[place])]
+        for start, end in pairwise([*starts, len(messages)]):
+            part = messages[start:end]
+            given, made = known.get(id(part[0]), ([], []))
+            is_known = len(given) == len(part) and all(map(is_, given, part))
+            self._shown += made if is_known else self._rewrite(part)
+            self._starts.append(start)
+            self._ends.append(len(self._shown))
+        present = set(map(id, chain(self._shown[changed:], messages)))
+        return self._shown, changed, [message for message in before if id(message) not in present]
+
+    def _parts_from(self, kept: int) -> dict[int, tuple[Messages, Messages]]:
+        """Return the later parts, as given and as rewritten, by the identity of their first message."""
+        starts = [*self._starts[kept:], len(self._given)]
+        ends = [self._ends[kept - 1] if kept else 0, *self._ends[kept:]]
+        return {
+            id(self._given[start]): (self._given[start:stop], self._shown[begin:end])
+            for (start, stop), (begin, end) in zip(pairwise(starts), pairwise(ends), strict=True)
+        }

@@ -124,12 +124,20 @@ class LlamaTemplate:
 
     def final(self, messages: list[dict[str, Any]], extra: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the messages as the template sees them, with the changes for its family."""
-        family = self.family
-        if family is not None:
-            messages = [family.adjust(message, extra) for message in messages]
-            if family.rewrite is not None:
-                messages = family.rewrite(messages)
-        return [of_json(message) for message in messages]
+        return self.rewritten([self.adjusted(message, extra) for message in messages])
+
+    def adjusted(self, message: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a message with the changes for its family, before all of them are rewritten together."""
+        made = message if self.family is None else self.family.adjust(message, extra)
+        found: dict[str, Any] = of_json(made)
+        return found
+
+    def rewritten(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the messages as rewritten together; those that stay as they are are the same objects."""
+        if self.family is None or self.family.rewrite is None:
+            return messages
+        same = set(map(id, messages))
+        return [one if id(one) in same else of_json(one) for one in self.family.rewrite(messages)]
 
     def frame(self, asked: ServerRequest, now: dt.datetime) -> Prepared:
         """Return the variables of the render without the messages."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -12,7 +12,7 @@ from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.content.request import Request
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.families import RETURN, no_return
-from tokenbox.conversation.llama.message_list import MessageList, MessageVersions, SessionItem
+from tokenbox.conversation.llama.message_list import MessageList, MessageVersions, Rewriting, SessionItem
 from tokenbox.conversation.llama.prompt import added_text
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.segments import Segment, Segments
@@ -78,8 +78,8 @@ class LlamaSession:
         self._fields = NO_FIELDS
         self._count: Count | None = None
         self._foreseen: _Foreseen | None = None
-        family = self._template.family
-        self.is_incremental = family is None or family.rewrite is None
+        self._rewriting = Rewriting(self._template)
+        self.is_incremental = True
         self._asked = counting.asked((), (), {})
         self._costless = True
 
@@ -109,6 +109,7 @@ class LlamaSession:
 
     def _rebuild(self) -> None:
         """Rebuild the message list and renumber all messages."""
+        self._rewriting = Rewriting(self._template)
         self._message_list, self._numbers = MessageList(), {}
         at = -sum(len(entry.versions) for entry in self._head)
         head = enumerate(self._head, -len(self._head))
@@ -206,11 +207,7 @@ class LlamaSession:
         """Discard the records of a removed item."""
         entry.removed = True
         self._known_bound -= entry.bound or 0
-        for versions in entry.versions:
-            self._numbers.pop(id(versions.final), None)
-            for memories in self._memories.values():
-                for memory in memories.values():
-                    memory.pop(id(versions.final), None)
+        self._forget(id(versions.final) for versions in entry.versions)
         for _, _, merged in self._pairs.values():
             self._numbers.pop(id(merged), None)
         self._pairs.clear()
@@ -243,7 +240,7 @@ class LlamaSession:
         return MessageVersions(given, read, sent, self._final(sent))
 
     def _final(self, sent: dict[str, Any]) -> dict[str, Any]:
-        return self._template.final([sent], self._asked.variables)[0]
+        return self._template.adjusted(sent, self._asked.variables)
 
     # Complete requests
 
@@ -346,7 +343,7 @@ class LlamaSession:
         del messages[size:]
         messages[: len(first)] = merged
         try:
-            yield messages
+            yield messages if self._rewriting.parts is None else self._rewritten(messages)
         finally:
             messages[: len(merged)] = [one.final for one in first]
             messages += last
@@ -362,6 +359,24 @@ class LlamaSession:
         merged = self._pairs[key][2]
         self._numbers[id(merged)] = -1
         return [merged]
+
+    def _rewritten(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the messages as rewritten together, with numbers of their own."""
+        shown, changed, gone = self._rewriting.of(messages)
+        self._forget(map(id, gone))
+        if changed < len(shown) or gone:
+            self._replaced += 1  # others may stand between those of a recorded run than before
+        start = self._numbers.get(id(shown[0]), 0) if shown else 0
+        self._numbers.update((id(one), start + at) for at, one in enumerate(shown[changed:], changed))
+        return shown
+
+    def _forget(self, messages: Iterable[int]) -> None:
+        """Discard the records of messages that are no more, by their identities."""
+        for message in messages:
+            self._numbers.pop(message, None)
+            for memories in self._memories.values():
+                for memory in memories.values():
+                    memory.pop(message, None)
 
     def _without_start(self, pieces: Sequence[str | Segment]) -> list[str | Segment]:
         """Remove the start token that the tokenizer adds itself."""
