@@ -153,6 +153,16 @@ BY_PLACE = """
     {%- for j in range(i, messages | length) %}{{- at() }}{% if i < j %}{% break %}{% endif %}{% endfor %}
 {%- endfor %}
 """
+# As of families whose messages are rewritten together: results in the order of calls, or within their calls.
+REORDERED = """{#- dsml_token DSML tool_calls #}
+{%- for m in messages %}{{- '<|im_start|>' + m.role + m.content + '<|im_end|>' }}{% endfor %}
+"""
+MERGED = """{#- '<|tool_call>call:' #}
+{%- for m in messages %}{{- '<|im_start|>' + m.role }}{{ m.content }}
+    {%- for result in m.tool_responses or [] %}{{- result.name + result.response }}{% endfor %}
+    {{- '<|im_end|>' }}
+{%- endfor %}
+"""
 NAMES = ", ".join(f"'question {n}': 'tide {n}'" for n in range(300))
 MANY_NAMES = (
     "{%- set names = {" + NAMES + "} %}{%- for m in messages %}{{- names[m.content[:11].strip()] }}"
@@ -168,6 +178,8 @@ OWN = {
     "keeps its own": KEEPS_ITS_OWN,
     "slices": SLICES,
     "by place": BY_PLACE,
+    "reordered": REORDERED,
+    "merged": MERGED,
     "copies a namespace": COPIES_A_NAMESPACE,
     "looks back": LOOKS_BACK,
     "keeps places": KEEPS_PLACES,
@@ -181,11 +193,11 @@ def exchange(chance: random.Random, number: int) -> list[dict[str, Any]]:
     said: list[dict[str, Any]] = [{"role": "user", "content": f"question {number}\n{words}<|im_end|>"}]
     if chance.random() < 0.3:
         function = {"name": "weather", "arguments": f'{{"day": {number}}}'}
-        call = {"id": f"call{number:05}", "type": "function", "function": function}
-        said += [
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": call["id"], "content": f"sunny {number}"},
-        ]
+        ids = [f"call{number:03}{place:02}" for place in range(chance.randrange(1, 4))]
+        calls = [{"id": one, "type": "function", "function": function} for one in ids]
+        results = [{"role": "tool", "tool_call_id": one, "content": f"sunny {one[-3:]}"} for one in ids]
+        chance.shuffle(results)
+        said += [{"role": "assistant", "content": "", "tool_calls": calls}, *results]
     answer = {"role": "assistant", "content": f"answer {number} {words}"}
     if chance.random() < 0.3:
         answer["reasoning_content"] = f"I think {number}."
@@ -263,7 +275,9 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
     assert sum(followed.values()) >= 0.85 * len(followed), followed
 
 
-@pytest.mark.parametrize("name", ["looks back", "keeps places", "looks ahead", "has many names"])
+@pytest.mark.parametrize(
+    "name", ["looks back", "keeps places", "looks ahead", "has many names", "reordered", "merged"]
+)
 def test_only_what_is_new_is_rendered(
     name: str, model: models.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
