@@ -272,7 +272,7 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
     except corpus.NotFetched as error:
         pytest.skip(str(error))
     followed = {name: grow_and_shrink(source, model, 5).is_incremental for name, source in sources.items()}
-    assert sum(followed.values()) >= 0.85 * len(followed), followed
+    assert sum(followed.values()) >= 0.92 * len(followed), followed
 
 
 @pytest.mark.parametrize(
@@ -281,8 +281,8 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
 def test_only_what_is_new_is_rendered(
     name: str, model: models.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from tokenbox.conversation.llama.fold import Fold  # its turns are counted
     from tokenbox.conversation.llama.track import Track
-    from tokenbox.conversation.llama.tracking import Fold  # its turns are counted
 
     taken: list[int] = []
     take = Fold.take

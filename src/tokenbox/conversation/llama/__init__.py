@@ -9,7 +9,7 @@ that is tokenized, ``capabilities`` detects what a template supports, and ``fami
 rules of their own (common/parsers).
 
 A growing conversation (``message_list``) is counted incrementally: ``session`` uses ``tracking``, which
-reuses recorded turns (``turns``, ``track``), and ``segments``, which add up counts.
+reuses recorded turns (``fold``, ``turns``, ``track``, ``tracked``), and ``segments``, which add up counts.
 
 Based on llama.cpp build 0c1e570.
 """

@@ -23,7 +23,8 @@ from tokenbox.conversation.llama.server_request import (
     prefill_of,
     read_message,
 )
-from tokenbox.conversation.llama.track import Track, TrackedMessages
+from tokenbox.conversation.llama.track import Track
+from tokenbox.conversation.llama.tracked import TrackedMessages
 from tokenbox.conversation.llama.tracking import TrackingCompiler
 from tokenbox.conversation.llama.turns import NotLocal
 from tokenbox.conversation.pieces import NO_FIELDS, request_of

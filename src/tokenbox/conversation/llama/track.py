@@ -1,19 +1,16 @@
-"""Tracking of what a render reads and writes, by dictionaries and lists that record every access."""
+"""Tracking of what a render reads and writes, and the reuse of recorded turns."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.conversation.llama.methods import BUILTINS
-from tokenbox.conversation.llama.operations import loop_variables
 from tokenbox.conversation.llama.run import MISSING
+from tokenbox.conversation.llama.tracked import TrackedMessages, TrackedNamespace, TrackedRange, TrackedScope
 from tokenbox.conversation.llama.turns import (
     ANY,
     NEAR,
-    OPAQUE,
     PLACES,
     START,
     THE_LOOPS,
@@ -26,223 +23,13 @@ from tokenbox.conversation.llama.turns import (
     TurnRun,
     Within,
 )
-from tokenbox.conversation.llama.values import Function, Loop, Undefined
+from tokenbox.conversation.llama.values import Function, Undefined
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.segments import Segments
     from tokenbox.conversation.llama.syntax import Node
 
 LARGE: Final = 200  # parts of a value that is compared by what is in it
-_MANY: Final = 64  # messages beside a turn, above which it is executed each time
-
-
-class TrackedScope(dict[str, Any]):
-    """The variables of a tracked loop, or of a scope within it."""
-
-    def __init__(self, given: Mapping[str, Any], track: Track, parent: TrackedScope | None = None) -> None:
-        super().__init__(given)
-        self.track = track
-        self.parent = parent
-        self.own: set[str] = set()
-        self.pending: dict[str, dict[Key, Any]] = {}
-
-    def get(self, name: str, default: Any = None) -> Any:
-        value = dict.get(self, name, default)
-        if value is OPAQUE:
-            raise NotLocal
-        self.note(name, value)
-        return value
-
-    def note(self, name: str, value: Any) -> None:
-        if name in self.pending:
-            self.track.note_all(self.pending[name])
-        elif name not in self.own:
-            if self.parent is None:
-                self.track.note(("v", name), value)
-            else:
-                self.parent.note(name, value)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.own.add(name)
-        self.pending.pop(name, None)
-        dict.__setitem__(self, name, value)
-
-    def fork(self) -> TrackedScope:
-        return TrackedScope(self, self.track, self)
-
-
-class TrackedNamespace(dict[Any, Any]):
-    def __init__(self, given: Mapping[Any, Any], track: Track, key: int) -> None:
-        super().__init__(given)
-        self.track = track
-        self.key = key
-
-    def get(self, name: Any, default: Any = None) -> Any:
-        value = dict.get(self, name, default)
-        if value is OPAQUE:
-            raise NotLocal
-        self.track.note(("n", self.key, name), value)
-        return value
-
-    def __setitem__(self, name: Any, value: Any) -> None:
-        dict.__setitem__(self, name, value)
-        self.track.wrote(("n", self.key, name), value)
-
-    def __contains__(self, name: object) -> bool:
-        self.get(name)
-        return dict.__contains__(self, name)
-
-    def __len__(self) -> int:
-        self.track.forget()
-        return dict.__len__(self)
-
-    def __iter__(self) -> Iterator[Any]:
-        self.track.forget()
-        return dict.__iter__(self)
-
-    def items(self) -> Any:
-        self.track.forget()
-        return dict.items(self)
-
-    def values(self) -> Any:
-        self.track.forget()
-        return dict.values(self)
-
-
-class TrackedMessages(list[Any]):
-    """A view of a list of messages, ``plain``, that tracks what is read.
-
-    It is a list for templates, and holds nothing itself: every render would copy a long list. ``after``: the
-    distance from the turn at which these begin, if they are the rest of the loop's messages; else None.
-    """
-
-    def __init__(self, given: list[Any], track: Track, after: int | None = None) -> None:
-        super().__init__()
-        self.plain = given
-        self.track = track
-        self.after = after
-        self.key = track.add_history(self)
-
-    def __len__(self) -> int:
-        size = len(self.plain)
-        self.track.note(("len", self.track.key_of(self)), size)
-        return size
-
-    def __bool__(self) -> bool:
-        full = len(self.plain) > 0
-        self.track.note(("any", self.track.key_of(self)), full)
-        return full
-
-    def __iter__(self) -> Iterator[Any]:
-        self.track.forget()
-        return iter(self.plain)
-
-    def __getitem__(self, place: Any) -> Any:
-        found = self.plain[place]
-        if isinstance(place, slice):
-            self.track.forget()
-            return TrackedMessages(found, self.track)
-        self.track.note(("at", self.track.key_of(self), place), found)
-        return found
-
-    def at(self, place: int) -> Any:
-        """Return the message at a place; None if no message stands there."""
-        if place < 0:
-            place += len(self)
-        there = 0 <= place < len(self.plain)
-        found = self.plain[place] if there else None
-        self.track.note_at(self, place, found if there else MISSING)
-        return found
-
-    def note_taken(self, number: int, *, all_of_them: bool) -> None:
-        """Note what a loop over these messages has read: its first messages, or the end, too."""
-        track = self.track
-        if self.after is None or number > _MANY:
-            track.forget()
-            return
-        for place in range(number):
-            track.note((NEAR, self.after + place), self.plain[place])
-        if all_of_them:
-            track.note((NEAR, self.after + len(self.plain)), MISSING)
-
-
-class Taken(list[Any]):
-    """Items of a loop that may end before the last of them. ``number``: how many it has taken."""
-
-    def __init__(self, items: list[Any], track: Track) -> None:
-        super().__init__(items)
-        self.track = track
-        self.number = 0
-        self.all_of_them = False
-
-    def __iter__(self) -> Iterator[Any]:
-        for item in list.__iter__(self):
-            self.number += 1
-            yield item
-        self.all_of_them = True
-
-
-class TrackedRange(list[int]):
-    """The places from ``first`` to the end of ``messages``, which only a loop has.
-
-    Within a turn, the number of messages is not noted as read if the loop ends before the last place.
-    """
-
-    def __init__(self, places: list[int], messages: TrackedMessages, first: int) -> None:
-        super().__init__()
-        self.plain = places
-        self.track = messages.track
-        self.messages, self.first = messages, first
-
-    def note_taken(self, number: int, *, all_of_them: bool) -> None:
-        track = self.track
-        if all_of_them:
-            len(self.messages)
-        else:
-            size = "w", "len", track.key_of(self.messages)
-            track.note(size, Within(self.first + number - track.start, math.inf))
-
-
-class TrackedLoop(Loop):
-    def __init__(self, items: list[Any], at: int, track: Track) -> None:
-        super().__init__(loop_variables(items, at))
-        self.track = track
-        self.its = items
-        self.at = at
-
-    def get(self, name: Any, default: Any = None) -> Any:
-        place = _READ_AS.get(name, name)
-        if place in PLACES:
-            self.track.note(("p", place), PLACES[place](self.at, self.at + 1, self.its))
-        elif place in _BESIDE:
-            self.track.near(self.at + _BESIDE[place])
-        return dict.get(self, name, default)
-
-    def items(self) -> Any:
-        self.track.forget()
-        return dict.items(self)
-
-
-class LoopAhead(Loop):
-    """The variable of a loop that may end early. A turn that reads by it what follows is not reused."""
-
-    def __init__(self, items: list[Any], at: int, track: Track) -> None:
-        super().__init__(loop_variables(items, at))
-        self.track = track
-
-    def get(self, name: Any, default: Any = None) -> Any:
-        if name in _AHEAD:
-            self.track.forget()
-        return dict.get(self, name, default)
-
-    def items(self) -> Any:
-        self.track.forget()
-        return dict.items(self)
-
-
-_AHEAD: Final = frozenset(("last", "length", "nextitem", "revindex", "revindex0"))
-_BESIDE: Final = {"previtem": -1, "nextitem": 1}
-_READ_AS: Final = {"index": "start", "index0": "start", "revindex": "left", "revindex0": "left"}
 
 
 class Outcomes:
@@ -483,9 +270,3 @@ def same(left: Any, right: Any) -> bool:
             and all(map(same, left.values(), right.values()))
         )
     return isinstance(left, Reference) and left == right and left.key >= 0
-
-
-# They have the methods of objects and lists.
-BUILTINS.update(
-    {TrackedLoop: {}, LoopAhead: {}, TrackedNamespace: BUILTINS[dict], TrackedMessages: BUILTINS[list]}
-)
