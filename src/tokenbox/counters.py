@@ -71,7 +71,7 @@ def counter_of_model(name: str) -> RequestCounter | None:
 
 
 def counts_requests(tokenizer: object) -> bool:
-    """Return whether the argument for a tokenizer names a model, or a model's own files."""
+    """Return whether the argument for a tokenizer names a model, or files, which may be a model's own."""
     return is_model(tokenizer) or (isinstance(tokenizer, str) and tokenizer.startswith(FILE_PREFIX))
 
 
@@ -90,23 +90,19 @@ def section_counter(
     """Return the counter of sections: of messages if all have a role, else of texts."""
     if isinstance(tokenizer, RequestCounter):
         return tokenizer
-    if are_messages(sections) and (model is not None or counts_requests(tokenizer)):
-        counter = request_counter(model, tokenizer)
-        if counts_messages(sections, model, tokenizer, counter):
-            return counter
-    return text_counter(model, tokenizer)
+    format_ = chat_format(model, tokenizer) if are_messages(sections) else None
+    return text_counter(model, tokenizer) if format_ is None else format_
 
 
-def counts_messages(
-    sections: Sequence[Section], model: str | None, tokenizer: object, counter: RequestCounter
-) -> bool:
-    """Return whether sections are counted as messages: all have a role, and a model or chat format is named.
+def chat_format(model: str | None, tokenizer: Counts | None) -> RequestCounter | None:
+    """Return the counter of requests for a model or a chat format; None if neither is named.
 
-    A model's own files name its chat format; a vocabulary or a function alone counts texts. ``counter``: the
-    counter of requests for both.
+    A model's own files name its chat format. A vocabulary or a function alone counts texts.
     """
-    named = model is not None or isinstance(tokenizer, RequestCounter) or is_model(tokenizer)
-    return are_messages(sections) and (named or hasattr(counter, "template_digest"))
+    if model is None and not counts_requests(tokenizer):
+        return None  # the catalog need not be loaded
+    found = _counters(model, tokenizer)
+    return found.counter if found.has_format else None
 
 
 def count_text(text: str, tokenizer: Tokenizer) -> Count:

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from itertools import islice
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +19,28 @@ import pytest
 import tokenbox
 from tests.cli.transcript import CommandLine
 from tests.conversation import requests
+from tests.gateway.attacks import mutations
 from tests.llama import model as models
 from tests.sdk_values import Maker
 from tokenbox import counters, ctx, tokenizers
+from tokenbox.compose.layout import Layout
+from tokenbox.compose.lower_bound import BYTES_PER_TOKEN
+from tokenbox.compose.sections import checked_sections
 from tokenbox.config import load
 from tokenbox.content.items import read_items
 from tokenbox.content.library_objects import as_plain, texts_in
+from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import INPUT_KEYS, costly_fields, read_request, read_tools
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import open_session
+from tokenbox.documents import LayoutDocument
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.local_counts import count_locally
 from tokenbox.gateway.models import use_of
-from tokenbox.gateway.protocols import CHAT, MESSAGES, RESPONSES, Protocol
+from tokenbox.gateway.protocols import CHAT, MESSAGES, PROTOCOLS, RESPONSES, Protocol
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import ModelSettings, RequestLimits
+from tokenbox.models import Counting, counters_for
 from tokenbox.providers import BlockingProvider
 from tokenbox.shell.models import CurrentCounter, Models
 
@@ -144,14 +152,14 @@ def by_shell(body: dict[str, Any], model: str) -> Figure:
 
 
 @cache
-def served(model: str) -> ModelUse:
+def served(model: str, *, at_openai: bool = True) -> ModelUse:
     """How the gateway counts for a model of which its upstream says nothing."""
-    return use_of(model, ModelSettings(), ModelSettings(), None, None, is_public=True)
+    return use_of(model, ModelSettings(), ModelSettings(), None, None, is_public=True, at_openai=at_openai)
 
 
-def by_gateway(body: dict[str, Any], model: str) -> Figure:
+def by_gateway(body: dict[str, Any], model: str, *, at_openai: bool = True) -> Figure:
     data = json.dumps({**body, "model": model}).encode()
-    return figure(count_locally(read_call(CHAT, data, RequestLimits()), served(model)))
+    return figure(count_locally(read_call(CHAT, data, RequestLimits()), served(model, at_openai=at_openai)))
 
 
 # What a surface says of a request (None: nothing), and what of a request it takes.
@@ -166,6 +174,77 @@ SURFACES: dict[str, tuple[Ask, Shape]] = {
     "shell": (by_shell, messages_and_tools),
     "gateway": (by_gateway, whole),
 }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at_openai", [True, False])
+@pytest.mark.parametrize("model", MODELS)
+def test_another_server_has_one_number_too(model: str, *, at_openai: bool) -> None:
+    """The gateway counts as the library does for the same server: also attacks, with text in odd places."""
+    counter = counters_for(model, Counting(at_openai=at_openai)).counter
+    use = served(model, at_openai=at_openai)
+    calls = [(CHAT, request(seed)) for seed in range(0, 1_000, 10)]
+    calls += [(CHAT, {"messages": [{"role": "user", "content": run * 1_000}]}) for run in (" " * 80, "\t")]
+    calls += [(PROTOCOLS[attack.path], attack.body) for attack in islice(mutations(), 0, None, 199)]
+    compared = 0
+    for number, (protocol, body) in enumerate(calls):
+        try:
+            call = read_call(protocol, json.dumps({**body, "model": model}).encode(), RequestLimits())
+            found = count_locally(call, use)
+        except (Refusal, InvalidMessage):
+            continue
+        assert found == counter.count_request(read_request(call.body, api=protocol.api, strict=False)), number
+        assert at_openai or not found.exact
+        compared += 1
+    assert compared > 150
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "text-embedding-3-small"])
+def test_a_public_name_proves_no_vocabulary_at_another_server(model: str) -> None:
+    """There runs of spaces may be a token for each byte, and a server may add its own begin to a prompt."""
+    spaces = read_request([{"role": "user", "content": " " * 5_000}])
+    own, other = (counters_for(model, Counting(at_openai=at_openai)) for at_openai in (True, False))
+    assert own.counter.count_request(spaces).total < 5_000 // BYTES_PER_TOKEN
+    count = other.counter.count_request(spaces)
+    assert not count.exact
+    assert (count.total >= 5_000 // BYTES_PER_TOKEN, count.at_most >= 5_000) == (True, True)
+    assert not other.counter.count_request(read_request({"prompt": "hello"})).exact
+    assert other.tokenizer is not None
+    assert not other.tokenizer.identity.exact
+    # The tokenizer that the user names is the server's: no name of a model stands for it.
+    named = counters_for("x", Counting(named="o200k_base", at_openai=False))
+    assert named.counter.count_request(spaces) == tokenbox.count(
+        [{"role": "user", "content": " " * 5_000}], tokenizer="o200k_base"
+    )
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "claude-sonnet-4-5", "model-of-nobody"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "refusal": "word " * 999}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi", "x": "word " * 999}]}]},
+        {"messages": [{"role": "user", "content": "hi"}], "system": [{"type": "word " * 999, "text": "hi"}]},
+        {
+            "messages": [{"role": "user", "content": "hi"}],
+            "tools": [{"name": "f", "input_schema": {}, "input_examples": [{"a": "word " * 999}]}],
+        },
+        {"prompt": "hi", "tools": "word " * 999},
+    ],
+    ids=["a refusal", "a part", "a system prompt", "a tool", "a field of chats"],
+)
+def test_text_in_any_place_costs_what_it_is(body: dict[str, Any], model: str) -> None:
+    count = tokenbox.count(body, model)
+    assert not count.exact
+    assert 999 < count.total <= count.at_most
+
+
+def test_a_field_that_a_template_does_not_know_is_counted(tmp_path: Path) -> None:
+    name = f"file:{models.write(tmp_path, models.TOOLS).gguf}"
+    fields = {"steering": "word " * 999}
+    count = tokenbox.count({"messages": HI, **fields}, tokenizer=name)
+    assert (count.exact, count.total > 999) == (False, True)
+    assert tokenbox.fit(HI, None, name, fields=fields).count == count
 
 
 @pytest.fixture(autouse=True)
@@ -238,6 +317,35 @@ def test_a_models_own_files_count_on_every_surface(kind: str, tmp_path: Path) ->
     conversation = Conversation("", name)
     conversation.extend(messages)
     assert (conversation.estimate_tokens(), conversation.exact) == figure(expected)
+    sections = [{"id": one["role"], "role": one["role"], "content": one["content"]} for one in messages]
+    laid_out = tokenbox.layout(sections, 999, name)
+    assert laid_out.count == expected
+    document = LayoutDocument(tuple(checked_sections(sections)), 999, name)
+    assert document.layout().count == document.layout(tokenizer=name).count == expected
+    assert [one.count for one in document.whatif([999]) if isinstance(one, Layout)] == [expected]
+
+
+@pytest.mark.parametrize("kind", ["gguf", "folder", "tokenizer_json"])
+def test_a_models_own_files_count_at_the_command_line(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = f"file:{getattr(models.write(tmp_path, models.TOOLS), kind)}"
+    messages = [{"role": "system", "content": "You know the sea."}, *HI]
+    expected = tokenbox.count(messages, tokenizer=name)
+    command = CommandLine(monkeypatch, tmp_path)
+    (tmp_path / "chat.json").write_text(json.dumps(messages))
+    said = command("count", "--json", "-t", name, "chat.json")
+    assert json.loads(said.out)["files"][0]["count"] == expected.to_dict()
+    # A model's name, which a request may give, opens no file.
+    refused = command("count", "-m", name, "chat.json")
+    assert (refused.status, "names a file, not a model" in refused.err) == (2, True)
+    sections = [{"id": one["role"], "role": one["role"], "content": one["content"]} for one in messages]
+    relative = name.replace(f"{tmp_path}/", "")
+    (tmp_path / "prompt.json").write_text(
+        json.dumps({"budget": 999, "tokenizer": relative, "sections": sections})
+    )
+    laid_out = command("layout", "--json", "prompt.json")
+    assert json.loads(laid_out.out)["count"] == expected.to_dict()
 
 
 @pytest.mark.parametrize("tokenizer", ["o200k_base", "two-vocabularies", "heuristic", "chars4"])

@@ -36,7 +36,7 @@ from tokenbox.gateway.settings import (
 from tokenbox.gateway.taps import Tap
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.ledger.usage import Usage
-from tokenbox.models import Stated, resolve
+from tokenbox.models import Counting, Stated, resolve
 from tokenbox.providers import anthropic_messages
 from tokenbox.providers.events import gathered
 from tokenbox.providers.kinds import UNKNOWN, find_kind
@@ -383,7 +383,8 @@ def test_runs_that_two_vocabularies_have_tokens_for_count_by_their_bytes(run: st
     """
     text = run * (10 * WINDOW * 8 // len(run.encode()))
     call = read(model=model, messages=[{"role": "user", "content": text}])
-    use = resolve(model, settings=Stated(context_window=Figure(WINDOW, "configured")))
+    window = Stated(context_window=Figure(WINDOW, "configured"))
+    use = resolve(model, settings=window, counting=Counting(at_openai=False))
     counted = loops.run(counted_at(UNKNOWN, call, use))
     assert counted.count.total * 8 >= len(text.encode())
     assert not judge(call, counted, use, Mode.ENFORCE).fits

@@ -369,7 +369,9 @@ def test_a_variant_has_at_most_the_window_of_its_model() -> None:
     caps = {name: settings.window_cap(name) for name in ("x/Tiny@q4", "llama3:70b", "tinyx", "a/llama3:8b")}
     assert caps == {"x/Tiny@q4": 4_000, "llama3:70b": 90_000, "tinyx": 90_000, "a/llama3:8b": 8_000}
     # A larger figure for the model does not raise that of the variant.
-    use = use_of("gpt-4-0613", ModelSettings(), ModelSettings(), None, 128_000, is_public=True)
+    use = use_of(
+        "gpt-4-0613", ModelSettings(), ModelSettings(), None, 128_000, is_public=True, at_openai=True
+    )
     assert use.context_window == 8_192
 
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox import count, ctx, override, tokenizers
+from tokenbox import count, ctx, fit, layout, override, tokenizers
 from tokenbox.compose.requests import By, Count
+from tokenbox.conversation import Conversation, tool_costs
 from tokenbox.conversation.published import OpenAIFormat
 from tokenbox.errors import TokenizerError
 from tokenbox.models import OutputMode
@@ -324,15 +325,21 @@ class Counter:
 
 
 WRONG: list[Any] = [None, 5, Count(-5, True, -5, By.SERVER), Count(1, True, 1.5, By.SERVER)]  # type: ignore[arg-type]
+WRONG += [Count(True, True, 1, By.SERVER), Count(1, "no", 1, By.SERVER)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("answer", WRONG)
 def test_the_guard_compares_no_figure_that_is_no_count(answer: object) -> None:
     chat: Any = [{"role": "user", "content": "text"}]
+    tools: Any = [{"type": "function", "function": {"name": "f"}}]
     calls: list[Callable[[], object]] = [
         lambda: ctx.enforce("m", chat, tokenizer=Counter(answer), max_ctx=100),
         lambda: ctx.estimate("m", chat, tokenizer=Counter(answer)),
         lambda: count(chat, tokenizer=Counter(answer)),
+        lambda: fit(chat, 100, Counter(answer)),
+        lambda: layout([{"id": "a", "role": "user", "content": "text"}], 100, Counter(answer)),
+        lambda: Conversation("", Counter(answer)).estimate_tokens(),
+        lambda: tool_costs(tools, Counter(answer), chat),
     ]
     for call in calls:
         with pytest.raises(TokenizerError, match="the counter of requests gave"):

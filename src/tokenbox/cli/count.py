@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import tokenbox
@@ -12,7 +13,7 @@ from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.streams import STDIN, read_text, shown_name, write_error, write_record
-from tokenbox.compose.requests import NO_BOUND, Count
+from tokenbox.compose.requests import NO_BOUND, Count, RequestCounter
 from tokenbox.content.request import read_request
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
@@ -52,7 +53,8 @@ def count(
 ) -> int:
     """Count the tokens of files, or of chats.
 
-    With --model, a JSON file of messages or of a request is counted as that request.
+    With --model, or with a model or a model's own files as the tokenizer, a JSON file of messages or of a
+    request is counted as that request.
     A file that cannot be read is reported, the others are counted, and the exit status is 2.
     A ~ marks an estimate.
 
@@ -63,10 +65,11 @@ def count(
     model, tokenizer = by_settings(model, tokenizer)
     note_misspelt(model, tokenizer)
     counter = named_tokenizer(model, tokenizer, engine)
+    chats = _Chats(model, tokenizer)
     with terminal.progress("counting", len(files)) as advance:
         counts = []
         for file in files:
-            counts.append(_count_file(file, counter, model, tokenizer))
+            counts.append(_count_file(file, counter, chats))
             advance()
     if as_json:
         write_record("count", _record(counts, counter.identity))
@@ -109,18 +112,36 @@ def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) ->
     return counters.text_counter(model, name)
 
 
-def _count_file(file: str, counter: Tokenizer, model: str | None, tokenizer: str | None) -> FileCount:
+@dataclass(frozen=True)
+class _Chats:
+    """How chats are counted: by the model, or by what the tokenizer names."""
+
+    model: str | None
+    tokenizer: str | None
+
+    @cached_property
+    def format(self) -> RequestCounter | None:
+        """The counter of requests, opened for the first chat; None if a vocabulary alone is named."""
+        return counters.chat_format(self.model, self.tokenizer)
+
+
+def _count_file(file: str, counter: Tokenizer, chats: _Chats) -> FileCount:
     try:
         text = read_text(file)
-        chat = None if model is None else chat_in(text)
-        if model is not None and chat is None and file.endswith((".json", ".jsonl")) and why_no_chat(text):
+        are_counted = chats.model is not None or counters.counts_requests(chats.tokenizer)
+        chat = (
+            chat_in(text)
+            if are_counted or (file.endswith(".json") and len(text) <= _LARGEST_HINTED)
+            else None
+        )
+        if are_counted and chat is None and file.endswith((".json", ".jsonl")) and why_no_chat(text):
             write_error(f"note: {shown_name(file)} {why_no_chat(text)} It is counted as text.\n")
-        if model is None and file.endswith(".json") and len(text) <= _LARGEST_HINTED:
-            _note_chat(file, chat_in(text))
-        if chat is None:
+        if chat is None or chats.format is None:
+            if file.endswith(".json"):
+                _note_chat(file, chat)
             return FileCount(file, counters.count_text(text, counters.text_counter(None, counter)))
 
-        count = tokenbox.count(chat, model, tokenizer=tokenizer)
+        count = tokenbox.count(chat, tokenizer=chats.format)
         note_unseen(file, count, chat)
         return FileCount(file, count, is_chat=True)
     except TokenboxError as error:

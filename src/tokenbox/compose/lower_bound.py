@@ -7,13 +7,20 @@ is, so that no text is sent uncounted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.remembered import COUNTS
+from tokenbox.tokenizers.guarded import is_callers_own
+from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
+
+BYTES_PER_TOKEN: Final = 8
+"""The most bytes per token where the vocabulary may not be the server's. Each vocabulary has tokens for runs
+of characters, such as 80 spaces or 32 dashes, that others lack; languages and code have about 4 bytes per
+token. A caller's own counter is not corrected: its unit may be a word."""
 
 # The types of media parts, the lists that have such parts, and the keys that lead to their payload.
 _IMAGES: Final = frozenset(("image_url", "input_image", "image"))
@@ -43,6 +50,14 @@ _ID_CHARACTERS: Final = 2
 # What is skipped is counted above this, and above this multiple of the rest, which no real request reaches.
 _FREE: Final = 200
 _FREE_MULTIPLE: Final = 2
+
+
+def counts_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+    """Return the count of each text, of at least :data:`BYTES_PER_TOKEN` where that applies."""
+    counts = COUNTS.each(tokenizer, texts)
+    if tokenizer.identity.exact or is_callers_own(tokenizer):
+        return counts
+    return [max(count, len(utf8(text)) // BYTES_PER_TOKEN) for text, count in zip(texts, counts, strict=True)]
 
 
 def payload_tokens(value: object) -> int:
@@ -99,7 +114,7 @@ def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
                 skipped += not inner
         elif kind not in _IMAGES:
             more += _size(inner, kind)
-    counted = more + sum(COUNTS.each(tokenizer, [text for text in texts if text]))
+    counted = more + sum(counts_of(tokenizer, [text for text in texts if text]))
     return counted + max(0, skipped - _FREE - _FREE_MULTIPLE * counted)
 
 

@@ -69,16 +69,19 @@ class Count:
         return to_record(self, "total exact at_most by largest?")
 
 
-def with_unseen(count: Count, request: Request) -> Count:
-    """Return the count of a request, without an upper bound if only the server knows some of its input.
-
-    Raises ``TokenizerError`` if a caller's counter gave no count: the guard would compare it.
-    """
-    given: object = count
+def checked_count(given: object) -> Count:
+    """Return what a counter of requests gave. Raises ``TokenizerError`` if a caller's own gave no count."""
     if not isinstance(given, Count):
         raise TokenizerError(f"the counter of requests gave {shown(given)}, not a Count.")
-    for figure in (count.total, count.at_most):
+    for figure in (given.total, given.at_most):
         given_count(figure, "the counter of requests")
+    if not isinstance(given.exact, bool):
+        raise TokenizerError(f"the counter of requests gave exact={shown(given.exact)}, not True or False.")
+    return given
+
+
+def with_unseen(count: Count, request: Request) -> Count:
+    """Return the count of a request, without an upper bound if only the server knows some of its input."""
     if count.exact:
         return count
     from tokenbox.content.unseen import unseen_of  # on use: a layout needs none of it

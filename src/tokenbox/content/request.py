@@ -74,6 +74,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "tool_choice": "auto",
     "response_format": {"type": "text"},
     "text": {"format": {"type": "text"}},
+    "tools": [],
     "functions": [],
     "function_call": "auto",
 }
@@ -301,8 +302,9 @@ def _of_messages(
 
 
 def _beside(body: Mapping[str, Any], api: Api) -> dict[str, Any]:
-    """Return the fields of a request beside its input, tools and system prompt."""
-    taken = {INPUTS[api], "tools", "functions", *_SYSTEM.get(api, ())}
+    """Return the fields of a request beside its input, tools and system prompt; a prompt has no tools."""
+    tools = () if api in PROMPTED else ("tools", "functions")
+    taken = {INPUTS[api], *tools, *_SYSTEM.get(api, ())}
     return {name: value for name, value in body.items() if name not in taken}
 
 
@@ -346,8 +348,25 @@ _SYSTEM: Final[Mapping[Api, tuple[str, ...]]] = {
 def _system(value: object, name: str) -> list[Message]:
     if not isinstance(value, str):
         freeze_object({name: value}, "request")  # raises for what is nested too deeply, or no JSON
-    text = "\n".join(texts_in(value))
+    blocks = value if isinstance(value, list | tuple) else [value]
+    texts = [text for block in blocks for text in (texts_in(block) if _is_text(block) else _with_keys(block))]
+    text = "\n".join(texts)
     return [Message.of({"role": Role.SYSTEM.value, "content": text})] if text else []
+
+
+def _is_text(block: object) -> bool:
+    """Return whether all that a block of a system prompt can show is its text."""
+    if not isinstance(block, Mapping):
+        return isinstance(block, str)
+    return block.get("type") == "text" and _uncached(block).keys() <= {"type", "text"}
+
+
+def _uncached(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool or a block without its mark for the cache, which costs nothing unless it is long."""
+    kept = dict(value)
+    if characters_in(kept.get("cache_control")) <= _SHORT:
+        kept.pop("cache_control", None)
+    return kept
 
 
 def _prompts(value: object, key: str) -> tuple[str | tuple[int | str, ...], ...]:
@@ -377,11 +396,9 @@ def _tool(tool: Mapping[str, Any]) -> tuple[Object, bool]:
         return freeze_object(tool, "tool"), True
     function: dict[str, Any] | None = None
     if tool.get("type") in (None, "custom") and "input_schema" in tool:
-        function = {
-            "name": tool.get("name"),
-            "description": tool.get("description", ""),
-            "parameters": tool["input_schema"],
-        }
+        function = {"name": None, "description": "", **_uncached(tool), "parameters": tool["input_schema"]}
+        del function["input_schema"]
+        function.pop("type", None)
     elif "name" in tool and tool.get("type") in (None, "function"):
         function = {key: value for key, value in tool.items() if key != "type"}
     shown = tool if function is None else {"type": "function", "function": function}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.compose.requests import NO_BOUND
+from tokenbox.compose.requests import NO_BOUND, checked_count
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.results import cuttable_texts, originals, results
@@ -102,7 +102,7 @@ class CountedWindow:
             del self._uncounted[0]
             self.sizes[number] = self.session.size(number)
             self.window.change(number, self.sizes[number] + self._share)
-        count = self.session.count()
+        count = checked_count(self.session.count())
         self.window.base += count.total - self.window.total
         return replace(count, at_most=NO_BOUND) if self._unseen and not count.exact else count
 

@@ -11,14 +11,12 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.compose.lower_bound import lower_bound
+from tokenbox.compose.lower_bound import counts_of
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, PartCost
 from tokenbox.content.message import Message, thaw
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.tokenizers.estimates import Larger
-from tokenbox.tokenizers.guarded import is_callers_own
-from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from tokenbox.content.message import Frozen
@@ -38,12 +36,6 @@ PER_PART: Final = 16
 """Tokens around a part of a content, which some formats show literally: {'type': 'text', 'text': ...}."""
 PER_CALL: Final = 32
 """Tokens around the name and arguments of a call, or around a result."""
-
-
-BYTES_PER_TOKEN: Final = 8
-"""The most bytes per token of an estimate. Each vocabulary has tokens for runs of characters, such as 80
-spaces or 32 dashes, that others lack; languages and code have about 4 bytes per token. A caller's own
-counter is not corrected: its unit may be a word."""
 
 
 class MarkersFormat(PieceCounter):
@@ -68,16 +60,20 @@ class MarkersFormat(PieceCounter):
             calls = len(message.tool_calls) + (message.role in Message.RESULT_ROLES)
             parts = 0 if message.content is None or isinstance(message.content, str) else len(message.content)
             total += PER_MESSAGE + PER_TEXT * len(texts[1:]) + PER_PART * parts + PER_CALL * calls
-            if message.media:  # a document may be a text
-                total = max(total, lower_bound(thaw(message.source), self.tokenizer))
+            if not isinstance(message.content, str) or len(message.source) != 2:  # role and content
+                total = max(total, self.least(message.source))
         return PartCost(total, max(total, self.bound.message(message)), exact=False)
 
     def frame(self, request: Request) -> PartCost:
-        texts = [_indented(tool) if self.markers else _as_json(tool) for tool in request.tools]
-        texts += [f"{name}: {_as_json(value, indent=4)}" for name, value in request.fields]
-        total = self._count(texts)
-        if self.markers:
-            total += PER_REQUEST + (PER_TOOLS + PER_TEXT * len(texts) if texts else 0)
+        fields = [f"{name}: {_as_json(value, indent=4)}" for name, value in request.fields]
+        if not self.markers:
+            total = self._count([*map(_as_json, request.tools), *fields])
+        else:
+            tools = [_indented(tool) for tool in request.tools]
+            counts = zip(self._counts(tools), map(self.least, request.tools), strict=True)
+            total = PER_REQUEST + sum(map(max, counts))
+            total += max(self._count(fields), self.least(request.fields))
+            total += PER_TOOLS + PER_TEXT * len([*tools, *fields]) if tools or fields else 0
         return PartCost(total, max(total, self.bound.frame(request)), exact=False)
 
     def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
@@ -88,13 +84,10 @@ class MarkersFormat(PieceCounter):
         return PartCost(total, max(total, self.bound.prompt(prompt)), exact=False)
 
     def _count(self, texts: Sequence[str]) -> int:
-        texts = [text for text in texts if text]
-        counts = COUNTS.each(self.tokenizer, texts)
-        if not self.markers or self.tokenizer.identity.exact or is_callers_own(self.tokenizer):
-            return sum(counts)
-        return sum(
-            max(count, len(utf8(text)) // BYTES_PER_TOKEN) for text, count in zip(texts, counts, strict=True)
-        )
+        return sum(self._counts([text for text in texts if text]))
+
+    def _counts(self, texts: Sequence[str]) -> list[int]:
+        return counts_of(self.tokenizer, texts) if self.markers else COUNTS.each(self.tokenizer, texts)
 
 
 def _by(tokenizer: Tokenizer) -> By:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
-from tokenbox.compose.requests import By, Count, CountsSessions, PartCost
+from tokenbox.compose.requests import By, Count, CountsSessions, PartCost, checked_count
 from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, media_in, thaw
 from tokenbox.content.request import Request, read_request
 from tokenbox.errors import TokenboxError
@@ -134,6 +134,10 @@ class PieceCounter(CountsMedia):
             PartCost(self.unshown(raw, totals[place]), 0, exact=False)
             for place, raw in zip(request.raw_places, request.raw, strict=True)
         ]
+
+    def least(self, value: Object) -> int:
+        """Return a lower bound that includes every text, even those that the rules ignore."""
+        return lower_bound(thaw(value), self.tokenizer)
 
     def unshown(self, raw: Frozen, shown: int) -> int:
         """Return the tokens of a converted item's texts that exceed those of the messages read from it.
@@ -276,11 +280,11 @@ class WholeSession:
 
     def count(self) -> Count:
         if self._count is None:
-            self._count = self._counter.count_request(self._request({}))
+            self._count = self._counted(self._request({}))
         return self._count
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
-        return self._counter.count_request(self._request(changes)).total if changes else self.count().total
+        return self._counted(self._request(changes)).total if changes else self.count().total
 
     def size(self, number: int) -> int:
         return self.cost(self._items[number])
@@ -289,11 +293,14 @@ class WholeSession:
         """Return the size of an item by the counter's ``item_size``, else as a request of its own."""
         own = getattr(self._counter, "item_size", None)
         if callable(own):
-            return int(own(item))
+            return given_count(own(item), "item_size")
         try:
-            return self._counter.count_request(request_of([item])).total
+            return self._counted(request_of([item])).total
         except TokenboxError:  # a template may require a question before an answer
             return sum(get(UNKNOWN).count_batch([message.counted_text for message in item.messages]))
+
+    def _counted(self, request: Request) -> Count:
+        return checked_count(self._counter.count_request(request))
 
     def _request(self, changes: Mapping[int, Item | None]) -> Request:
         shown = (changes.get(number, item) for number, item in self._items.items())

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.compose.lower_bound import lower_bound
-from tokenbox.compose.remembered import COUNTS
+from tokenbox.compose.lower_bound import counts_of
 from tokenbox.compose.requests import By, Count, PartCost
 from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import get
 
@@ -41,18 +41,23 @@ class OpenAIFormat(PieceCounter):
     """A counter by OpenAI's rules: 3 tokens per message plus role and text, 1 for a name, 3 for the reply.
 
     Exact for text messages to the models with published rules. For tools, calls, parts and other fields, and
-    for all models after GPT-4o, the figures are estimates.
+    for all models after GPT-4o, the figures are estimates. So are all figures without ``at_openai``, for a
+    server that may have another vocabulary.
     Source: the OpenAI Cookbook, "How to count tokens with tiktoken".
     """
 
     by = By.PUBLISHED
 
-    def __init__(self, *, older: bool, published: bool, media_tokens: MediaTokens = None) -> None:
-        super().__init__(get("cl100k_base" if older else "o200k_base"), media_tokens)
+    def __init__(
+        self, *, older: bool, published: bool, at_openai: bool = True, media_tokens: MediaTokens = None
+    ) -> None:
+        vocabulary = get("cl100k_base" if older else "o200k_base")
+        super().__init__(vocabulary if at_openai else as_estimate(vocabulary), media_tokens)
         self._function = 10 if older else 7  # the base cost of a function
         inner = self.tokenizer.identity
-        digest = hashlib.sha256(f"openai/2:{inner.fingerprint}:{self._function}".encode()).hexdigest()
-        self.identity = TokenizerIdentity(f"{inner.name} openai", "2", digest, published)
+        rules = f"openai/2:{inner.fingerprint}:{self._function}{'' if at_openai else ':elsewhere'}"
+        digest = hashlib.sha256(rules.encode()).hexdigest()
+        self.identity = TokenizerIdentity(f"{inner.name} openai", "2", digest, published and at_openai)
 
     @classmethod
     def rules(cls, model: str) -> tuple[bool, bool]:
@@ -100,13 +105,14 @@ class OpenAIFormat(PieceCounter):
         total += self._count(texts) + self.media(message)
         exact = self.identity.exact and message.role in _PROVEN_ROLES and _is_proven(message)
         if not exact:
-            total = max(total, self._least(message.source))
+            total = max(total, self.least(message.source))
         return PartCost(total, total if exact else max(total, self.bound.message(message)), exact)
 
     def frame(self, request: Request) -> PartCost:
-        total = _PER_REPLY + self._tools(request.tools)
+        fields = 0
         for name, value in request.fields:
-            total += _PER_FORM + self._count([name, json.dumps(thaw(value), ensure_ascii=False)])
+            fields += _PER_FORM + self._count([name, json.dumps(thaw(value), ensure_ascii=False)])
+        total = _PER_REPLY + self._tools(request.tools) + max(fields, self.least(request.fields))
         exact = self.identity.exact and request.verbatim and not request.tools and not request.fields
         return PartCost(total, max(total, self.bound.frame(request)), exact)
 
@@ -121,12 +127,8 @@ class OpenAIFormat(PieceCounter):
             exact = exact and not texts
         return PartCost(total, total if exact else max(total, self.bound.prompt(prompt)), exact)
 
-    def _least(self, value: Object) -> int:
-        """Return a lower bound that includes every text, even those that the rules ignore."""
-        return lower_bound(thaw(value), self.tokenizer)
-
     def _count(self, texts: Sequence[str]) -> int:
-        return sum(COUNTS.each(self.tokenizer, [text for text in texts if text]))
+        return sum(counts_of(self.tokenizer, [text for text in texts if text]))
 
     def _tools(self, tools: Sequence[Object]) -> int:
         if not tools:
@@ -137,7 +139,7 @@ class OpenAIFormat(PieceCounter):
             function = _fields(given.get("function", tool))
             cost = self._function + self._count([_line(function.get("name", ""), function)])
             cost += self._properties(function.get("parameters"))
-            total += max(cost, self._least(tool))
+            total += max(cost, self.least(tool))
         return total
 
     def _properties(self, schema: Frozen) -> int:
@@ -178,6 +180,6 @@ def _fields(value: Frozen) -> dict[str, Frozen]:
 
 
 @cache
-def openai_format(older: bool, published: bool) -> OpenAIFormat:  # noqa: FBT001  # a key
+def openai_format(older: bool, published: bool, *, at_openai: bool = True) -> OpenAIFormat:  # noqa: FBT001  # a key
     """One format for all models of the same rules."""
-    return OpenAIFormat(older=older, published=published)
+    return OpenAIFormat(older=older, published=published, at_openai=at_openai)

@@ -163,10 +163,15 @@ class LlamaFormat(TemplateFormat):
         fields: dict[str, Any] = thaw(request.fields)
         messages, media = in_chat_shape(request.messages), sum(map(self.media, request.messages))
         this = self.asked(messages, [thaw(tool) for tool in request.tools], fields)
-        total = self.count_prompt(self._text(this, self.now() or SOME_DAY)[0]) + media
+        total = self.count_prompt(self._text(this, self.now() or SOME_DAY)[0]) + media + self.unread(fields)
         proven = self.exact and request.verbatim and messages is request.messages
         exact = proven and COSTLESS.issuperset(fields) and self._is_certain(this)
         return Count(total, exact, total if exact else max(total, self.bound.request(request)), By.TEMPLATE)
+
+    def unread(self, fields: Mapping[str, Any]) -> int:
+        """Return the tokens of the fields whose effect on the prompt is unknown: a server may show them."""
+        unknown = {name: value for name, value in fields.items() if name not in COSTLESS}
+        return lower_bound(unknown, self._vocabulary.tokenizer) if unknown else 0
 
     def asked(
         self, messages: Sequence[MessageLike], tools: Tools, fields: Mapping[str, Any]

@@ -26,7 +26,6 @@ from tokenbox.compose.layout import SEPARATOR
 from tokenbox.compose.messages import are_messages
 from tokenbox.config import reload
 from tokenbox.conversation.chat_format import ServerFormat
-from tokenbox.counters import counts_messages
 from tokenbox.ctx.capabilities import (
     Discovery,
     ModelCapabilities,
@@ -305,18 +304,17 @@ def _counter(request: Chunks, model: str | None, tokenizer: object, config: Conf
     if tokenizer is not None:
         allow(tokenizer)
         counting = replace(counting, named=tokenizer)
-    is_chat, has_sections = request.kind is ChunkKind.MESSAGES, request.kind is ChunkKind.SECTIONS
+    is_chat = request.kind is ChunkKind.MESSAGES
+    could_be_chat = is_chat or (request.kind is ChunkKind.SECTIONS and are_messages(request.sections))
     server = None if tokenizer is not None or model is None else _server(model, config)
     try:
         model_id = None if model is None else config.model_id(model)
         found = counters_for(model_id, replace(counting, server=server))
     except NoTokenizer:
-        if server is None or not (is_chat or (has_sections and are_messages(request.sections))):
+        if server is None or not could_be_chat:
             raise
         return server
-    as_messages = is_chat or (
-        has_sections and counts_messages(request.sections, model, counting.named, found.counter)
-    )
+    as_messages = is_chat or (could_be_chat and found.has_format)
     return found.counter if as_messages or found.tokenizer is None else found.tokenizer
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.breakpoints import breakpoints
 from tokenbox.compose.layout import SEPARATOR, LayoutOptions
 from tokenbox.compose.sections import counter_of, lay_out_all
+from tokenbox.counters import section_counter
 from tokenbox.documents.source import DocumentCode
 from tokenbox.engine.result import Policy
 from tokenbox.errors import DocumentError, TokenboxError
 from tokenbox.proof.proven import proven_layout
-from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.compose.breakpoints import Breakpoint
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.content.group import Group
     from tokenbox.content.section import Section
+    from tokenbox.counters import Counts
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.proof import Sink
     from tokenbox.tokenizers.cache import CountCache
@@ -64,7 +65,7 @@ class LayoutDocument:
     def layout(
         self,
         budget: int | None = None,
-        tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int] | None = None,
+        tokenizer: Counts | None = None,
         *,
         cache: CountCache | None = None,
         proof: Sink | None = None,
@@ -84,36 +85,40 @@ class LayoutDocument:
                 path="budget",
                 code=DocumentCode.MISSING_KEY.value,
             )
-        counter = self._own_tokenizer() if tokenizer is None else tokenizer
         made = proven_layout(proof, self.name)
-        return made(self.sections, budget, counter, **self._options, cache=cache)
+        return made(self.sections, budget, self._counter(tokenizer), **self._options, cache=cache)
 
     def whatif(
         self,
         budgets: Iterable[int],
-        tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int] | None = None,
+        tokenizer: Counts | None = None,
         *,
         cache: CountCache | None = None,
     ) -> list[Layout | ContextCriticalOverflow]:
         """Return a layout per budget, counting each text once. The document's own budget is ignored."""
-        counter = counter_of(self.sections, self._own_tokenizer() if tokenizer is None else tokenizer, cache)
+        counter = counter_of(self.sections, self._counter(tokenizer), cache)
         return lay_out_all(self.sections, LayoutOptions.of(self.sections, **self._options), counter, budgets)
 
     def breakpoints(
         self,
         low: int,
         high: int,
-        tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int] | None = None,
+        tokenizer: Counts | None = None,
     ) -> list[Breakpoint]:
         """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes."""
-        counter = counter_of(self.sections, self._own_tokenizer() if tokenizer is None else tokenizer)
+        counter = counter_of(self.sections, self._counter(tokenizer))
         options = LayoutOptions.of(self.sections, **self._options)
         return breakpoints(self.sections, options, counter, low, high)
 
-    def _own_tokenizer(self) -> Tokenizer:
-        """Return the document's tokenizer. Raises :class:`DocumentError` with the code of the cause."""
+    def _counter(self, given: Counts | None) -> Tokenizer | RequestCounter:
+        """Return the given counter, else the document's: of messages if it names a chat format.
+
+        Raises :class:`DocumentError` with the code of the cause if the document's cannot be used.
+        """
+        if given is not None:
+            return section_counter(self.sections, None, given)
         try:
-            return as_tokenizer(self.tokenizer)
+            return section_counter(self.sections, None, self.tokenizer)
         except TokenboxError as error:
             raise DocumentError(error.message, file=self.name, path="tokenizer", code=error.code) from None
 

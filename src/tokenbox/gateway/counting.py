@@ -199,11 +199,6 @@ class _CallCounting:
     async def _here(self) -> Counted:
         """Count in this process, in a thread if the request is large."""
         count = await self._run(lambda: count_locally(self.call, self.use))
-        kind = self.upstream.kind
-        if count.exact and not self.use.exact and (kind is None or kind.name != "openai"):
-            # Neither the format nor the vocabulary of an unknown server is proven.
-            bound, found = await self._upper_bound(count.total), count
-            count = await self._run(lambda: self._estimate(found, bound))
         identity = self.use.counter.identity
         return Counted(count, identity.name, identity)
 
@@ -223,10 +218,6 @@ class _CallCounting:
         counted = Count(sum(sizes), exact=True, at_most=sum(sizes), by=By.TEXT, largest=largest)
         return Counted(counted, "the request's own tokens", self.use.counter.identity)
 
-    def _estimate(self, count: Count, bound: int) -> Count:
-        """Return a count that is not proven for this server: of at least the texts, at most the bound."""
-        return at_least_its_texts(replace(count, exact=False, at_most=bound), self.call, self.use)
-
     async def _upper_bound(self, total: int) -> int:
         """Return the upper bound of any count: by bytes, unless the vocabulary is known to be the model's."""
         bound = Bound(self.use.tokenizer if self.use.exact else None)
@@ -243,7 +234,7 @@ class _CallCounting:
         count = calibration.checked(key, count, bound=await self._upper_bound(count.total))
         if counted.identity is not None:  # counted here, by rules that are not the server's
             estimate = count
-            count = await self._run(lambda: self._estimate(estimate, estimate.at_most))
+            count = await self._run(lambda: at_least_its_texts(estimate, self.call, self.use))
         return replace(counted, count=count)
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -392,7 +383,7 @@ def _load_into(loading: Future[None], tokenizer: Tokenizer) -> None:
 
 def _load(tokenizer: Tokenizer) -> None:
     """Load what the tokenizer would load while it counts."""
-    load_fast = getattr(tokenizer, "load_fast", None)
+    load_fast = getattr(getattr(tokenizer, "inner", tokenizer), "load_fast", None)
     if load_fast is None:
         tokenizer.count("x")
     else:

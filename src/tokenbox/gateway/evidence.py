@@ -229,7 +229,7 @@ class _RecordedCounting:
             local = count_locally(call, self.use)
             known = local if count is None else count
             if local.exact and not known.exact:  # a server had reported another usage by then
-                local = at_least_its_texts(replace(local, exact=False), call, self.use)
+                local = at_least_its_texts(local, call, self.use)
             count = replace(local, at_most=max(local.at_most, known.at_most))
         if count is None:
             raise ReplayImpossible(
@@ -282,7 +282,12 @@ def _use(recorded: Recorded, original: ApiCall) -> ModelUse:
     """
     identity = cast("Mapping[str, object]", recorded.predicate["tokenizer"])
     given = None if recorded.counter is None else str(recorded.counter)
-    use = resolve(original.model, counting=Counters(named=given))
+    # The upstream decided whether a public name proves its vocabulary, and the bundle does not name it.
+    uses = [
+        resolve(original.model, counting=Counters(named=given, at_openai=at_openai))
+        for at_openai in (True, False)
+    ]
+    use = next((use for use in uses if use.counter.identity.to_dict() == identity), uses[0])
     name = str(identity["name"])
     if given is not None or not identity["fingerprint"] or use.counter.identity.name == name:
         return use

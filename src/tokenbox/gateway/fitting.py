@@ -153,8 +153,8 @@ class CallFitting:
 
     ``whole`` is the decision about the request as it is. Each candidate is counted as a whole by ``count``,
     as the upstream will count it, about log2(n) times; ``tried`` receives the count of each, by the SHA-256
-    of its body. ``summarize`` returns a summary of a text of so many tokens at most; None if there is none,
-    for whatever reason. ``low_water`` is how far to evict (:func:`mark`).
+    of its body. ``summarize`` takes a text and a number of tokens, and returns a summary of at most
+    that size, or None if there is none. ``low_water`` is how far to evict (:func:`mark`).
     """
 
     whole: Admission

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import costly, read_request
-from tokenbox.conversation.markers import BYTES_PER_TOKEN, MarkersFormat
+from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.errors import TokenboxError
+from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import get
-from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
@@ -27,40 +27,30 @@ def request_of(call: ApiCall) -> Request:
 
 
 def count_locally(call: ApiCall, use: ModelUse) -> Count:
-    """Count in this process. An estimate is at least the tokens of the request's own texts."""
-    count = _count(request_of(call), use)
-    return count if count.exact else at_least_its_texts(count, call, use)
-
-
-def at_least_its_texts(count: Count, call: ApiCall, use: ModelUse) -> Count:
-    """Return an estimate of at least the tokens of the request's own texts.
-
-    A public name does not prove that the server has this vocabulary: the tokens of another are counted by
-    bytes, too.
-    """
-    least = lower_bound(costly(call.body), text_tokenizer(use))
-    if not use.exact:
-        least = max(least, _bytes_in(request_of(call)) // BYTES_PER_TOKEN)
-    total, largest = max(count.total, least), count.largest
-    if largest is not None and total > count.total:
-        largest += total - count.total
-    return replace(count, total=total, at_most=max(count.at_most, total), largest=largest)
-
-
-def _bytes_in(request: Request) -> int:
-    """Return the UTF-8 bytes of its texts, without images and files."""
-    texts = [message.counted_text for message in request.messages]
-    texts += replace(request, messages=(), raw=()).texts()
-    return sum(len(utf8(text)) for text in texts)
-
-
-def _count(request: Request, use: ModelUse) -> Count:
+    """Count in this process, as the library does."""
+    request = request_of(call)
     try:
         return use.counter.count_request(request)
     except InvalidMessage:
         raise
     except TokenboxError:  # a template may refuse a request that the server accepts
         return MarkersFormat(text_tokenizer(use)).count_request(request)
+
+
+def at_least_its_texts(count: Count, call: ApiCall, use: ModelUse) -> Count:
+    """Return the count by rules that were wrong once: no longer exact, and of all texts of the request.
+
+    What the rules hide may be shown, and the vocabulary may be another.
+    """
+    least = lower_bound(costly(call.body), as_estimate(text_tokenizer(use)))
+    more = max(0, least - count.total)
+    return replace(
+        count,
+        total=count.total + more,
+        exact=False,
+        at_most=max(count.at_most, least),
+        largest=None if count.largest is None else count.largest + more,
+    )
 
 
 def text_tokenizer(use: ModelUse) -> Tokenizer:

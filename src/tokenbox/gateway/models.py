@@ -18,6 +18,7 @@ from tokenbox.models import (
     ModelFigures,
     ModelUse,
     Stated,
+    is_openai,
     resolve,
     resolve_figures,
 )
@@ -113,7 +114,8 @@ class UpstreamModels:
         own, default = self.settings.own_model(model), self.settings.default_model
         is_public = await self._is_public(upstream, model, client_auth)
         cap = self.settings.window_cap(model)
-        use = use_of(model, own, default, known.found, cap, is_public=is_public is True)
+        at_openai = is_openai(upstream.settings.url, "" if upstream.kind is None else upstream.kind.name)
+        use = use_of(model, own, default, known.found, cap, is_public=is_public is True, at_openai=at_openai)
         known.use = None if is_public is None else (known.found, use)
         return use
 
@@ -224,10 +226,12 @@ def use_of(
     cap: int | None,
     *,
     is_public: bool,
+    at_openai: bool,
 ) -> ModelUse:
     """Resolve a model: by the settings, then its server, then the catalog if the server's models are public.
 
-    ``cap``: an upper bound of its window, unless its own settings state one.
+    ``cap``: an upper bound of its window, unless its own settings state one. ``at_openai``: as in
+    :class:`~tokenbox.models.Counting`.
 
     Raises :class:`Refusal` (503) if the tokenizer that the settings name cannot be used.
     """
@@ -243,7 +247,7 @@ def use_of(
             model,
             settings=stated,
             server=server,
-            counting=Counting(named=settings.tokenizer),
+            counting=Counting(named=settings.tokenizer, at_openai=at_openai),
         )
     except TokenboxError as error:
         raise Refusal(

@@ -81,8 +81,7 @@ def layout_entry(layout: Layout, title: str, *, stops: int | None = None, small:
 
 def tokenizer_facts(tokenizer: TokenizerIdentity) -> tuple[tuple[str, str], ...]:
     """Return the name and fingerprint of the tokenizer as facts."""
-    kind = "exact" if tokenizer.exact else "estimate"
-    named = ("Tokenizer", f"{tokenizer.name} {tokenizer.version}".rstrip() + f" ({kind})")
+    named = ("Tokenizer", f"{tokenizer.name} {tokenizer.version}".rstrip())
     return (named, ("Fingerprint", tokenizer.fingerprint)) if tokenizer.fingerprint else (named,)
 
 

@@ -244,9 +244,7 @@ def _limits(data: Data) -> tuple[tuple[str, int], ...]:
 
 
 def _counted(data: Data) -> tuple[tuple[str, str], ...]:
-    tokenizer = data["tokenizer"]
-    kind = "exact" if tokenizer["exact"] is True else "estimate"
-    return (("Tokenizer", f"{tokenizer['name']} ({kind})"),)
+    return (("Tokenizer", str(data["tokenizer"]["name"])),)
 
 
 def _model(data: Data) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import CountsMessages
 from tokenbox.conversation.published import OpenAIFormat, openai_format
 from tokenbox.errors import MissingExtra, NoTokenizer, TokenboxError
+from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.ownership import BASELINES, FAMILIES
 from tokenbox.tokenizers.registry import FILE_PREFIX, get, is_builtin
 
@@ -41,6 +43,7 @@ MARGIN: Final = "two-vocabularies"
 OPENAI: Final = ("gpt-3.5", "gpt-35", "gpt-4", "gpt-5", "chatgpt-4o", "o1", "o3", "o4")
 # Where these rules are known to hold: OpenAI's own API, and the kinds of server that are set for it.
 OPENAI_HOST: Final = "api.openai.com"
+_PUBLIC: Final = frozenset(name for names in BASELINES.values() for name in names)
 _OPENAI_KINDS: Final = frozenset(("openai", "openai-responses"))
 # The suffix of a file with vocabulary and chat template, and the name of a vocabulary in a model's folder.
 _WITH_TEMPLATE: Final = ".gguf"
@@ -58,8 +61,9 @@ class Counting:
 
     ``baselines``: the built-in vocabularies that may be used; None allows all. If they are listed, tokenizers
     belong to the user (nrv ADR 007, 2): a model without one is an error, unless ``heuristic`` is on.
-    ``at_openai``: whether OpenAI's models are asked at OpenAI itself (:func:`is_openai`). Another server may
-    run any model under their names, so published rules prove nothing there.
+    ``at_openai``: whether the server is OpenAI itself (:func:`is_openai`), or none is known. Another server
+    may run any model under a public name. The rules and the vocabulary of that name prove nothing there, so
+    they only estimate: no count is exact, a text has a token per 8 bytes at least, and the bound is by bytes.
     """
 
     named: object = None
@@ -79,12 +83,14 @@ def is_openai(endpoint: str | None, kind: str) -> bool:
 class Counters:
     """The counters of requests and of texts. ``exact``: proven to be exact, so no server needs to be asked.
 
-    ``tokenizer`` is None if the named counter only counts requests.
+    ``tokenizer`` is None if the named counter only counts requests. ``has_format``: a model or a chat format
+    is named, so sections that all have a role are counted as messages. Without, their texts are counted.
     """
 
     counter: RequestCounter
     tokenizer: Tokenizer | None
     exact: bool
+    has_format: bool = True
 
 
 class ServerFirst(CountsMessages):
@@ -162,14 +168,22 @@ def _local(model: str | None, counting: Counting) -> Counters:
     """Return the published rules for a model with its own vocabulary, else an estimate of markers."""
     tokenizer = _tokenizer(model, counting)
     name = None if model is None else bare_name(model)
+    if not counting.at_openai and counting.named is None and tokenizer.identity.name in _PUBLIC:
+        tokenizer = _estimate(tokenizer.identity.name)
     if (
         name is not None
         and name.removeprefix("ft:").startswith(OPENAI)
         and tokenizer.identity.name in BASELINES["gpt-bpe"]
     ):
-        older, published = OpenAIFormat.rules(name)
-        return Counters(openai_format(older, published and counting.at_openai), tokenizer, exact=False)
-    return Counters(MarkersFormat(tokenizer), tokenizer, exact=False)
+        by_rules = openai_format(*OpenAIFormat.rules(name), at_openai=counting.at_openai)
+        return Counters(by_rules, tokenizer, exact=False)
+    return Counters(MarkersFormat(tokenizer), tokenizer, exact=False, has_format=model is not None)
+
+
+@cache
+def _estimate(vocabulary: str) -> Tokenizer:
+    """Return one object for each vocabulary, because the gateway notes which are loaded."""
+    return as_estimate(get(vocabulary))
 
 
 def _own_files(named: object) -> Counters | None:
@@ -181,9 +195,8 @@ def _own_files(named: object) -> Counters | None:
     # `isdir` is False for a name that is too long; `Path.is_dir` raises.
     if path.suffix != _WITH_TEMPLATE and not os.path.isdir(folder):
         return None
-    vocabulary = path / _VOCABULARY if os.path.isdir(path) else path
     try:
         template = ChatFormat.open(folder)
     except TokenboxError:
         return None  # the vocabulary is used without a chat template
-    return Counters(template, get(f"{FILE_PREFIX}{vocabulary}"), template.identity.exact)
+    return Counters(template, get(named), template.identity.exact)

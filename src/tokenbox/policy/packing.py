@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tokenbox.compose.blocks import BlockLayout, render_blocks
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import NO_BOUND, RequestCounter
+from tokenbox.compose.requests import NO_BOUND, RequestCounter, checked_count
 from tokenbox.compose.sections import layout
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
@@ -414,7 +414,9 @@ def _text_count(counter: Counts) -> Callable[[str], int]:
     """Return a function that counts a text; for a chat format, as a user's message."""
     if not isinstance(counter, RequestCounter):
         return counter.count
-    return lambda text: counter.count_request(read_request([{"role": "user", "content": text}])).total
+    return lambda text: (
+        checked_count(counter.count_request(read_request([{"role": "user", "content": text}]))).total
+    )
 
 
 def _candidates(request: Chunks, tokenizer: Tokenizer) -> list[Candidate]:

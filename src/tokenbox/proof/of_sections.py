@@ -134,6 +134,8 @@ def _result(_: Arguments, layout: Layout) -> dict[str, Any]:
         "digest": layout.digest,
         "figures": {
             "total": layout.total,
+            # The identity of a chat format does not tell whether it proves the count of this request.
+            **({} if layout.count is None else {"exact": layout.exact}),
             "joins": layout.joins,
             "fixed_load": layout.fixed_load,
             "pricing": layout.pricing,

@@ -133,7 +133,7 @@ def part_text(part: Mapping[str, Any]) -> str | None:
 
 
 def image_url(part: Mapping[str, Any]) -> str | None:
-    """Return the address of an image; None if the part is none."""
+    """Return the address of an image; None if the part is no image."""
     if part.get("type") != "image_url":
         return None
     address = part.get("image_url")

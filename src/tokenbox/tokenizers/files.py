@@ -38,13 +38,14 @@ _KNOWN: Final[Mapping[str, BpeSpec]] = {
     LLAMA3_SHA256: LLAMA3_SPEC,
     **{digest: BASELINES[name] for name, digest in vocabularies.PUBLISHED_SHA256.items()},
 }
+_IN_FOLDER: Final = "tokenizer.json"
 _FORMATS: Final = "a .tiktoken rank file, tokenizer.json, SentencePiece .model, tekken.json, GGUF"
 
 
 def open_vocabulary(
     path: str | os.PathLike[str], *, pattern: str | None = None, engine: Engine = "auto"
 ) -> BaseTokenizer:
-    """Open a vocabulary file.
+    """Open a vocabulary file, or that of a model's folder, its ``tokenizer.json``.
 
     The formats are ``.tiktoken``, ``tokenizer.json``, SentencePiece ``.model``, ``tekken.json`` and GGUF.
 
@@ -54,6 +55,8 @@ def open_vocabulary(
     a file that cannot be used, :class:`MissingExtra` if its format needs a package that is not installed.
     """
     shown, file = str(path), _path(path)
+    if os.path.isfile(file / _IN_FOLDER):
+        shown, file = str(file / _IN_FOLDER), file / _IN_FOLDER
     head = _read(file, shown, 4)
     if pattern is not None and (head == b"GGUF" or head[:1] == b"{"):
         raise VocabularyError(f"{shown} has its own pattern. Leave `pattern` out.")
@@ -211,7 +214,7 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
         if _read(place, str(path), 4) != b"GGUF":
             raise VocabularyError(f"{path} is not a GGUF file. Give one, or the folder of a tokenizer.json.")
         return open_gguf_chat(place, str(path))
-    file = place / "tokenizer.json"
+    file = place / _IN_FOLDER
     tokenizer = open_vocabulary(file)
     document, config = _json(file, _MAX_BYTES), {}
     if (place / "tokenizer_config.json").is_file():

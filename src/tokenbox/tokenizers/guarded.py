@@ -73,6 +73,10 @@ class GuardedTokenizer(BaseTokenizer):
             raise TokenizerError(f"{self._who} gave {len(counts)} counts for {len(texts)} texts.")
         return [given_count(value, self._who) for value in counts]
 
+    def expect(self, characters: int) -> None:
+        if isinstance(self.inner, BaseTokenizer):
+            self.inner.expect(characters)
+
     def encode(self, text: str) -> list[int]:
         encode = getattr(self.inner, "encode", None)
         return super().encode(text) if encode is None else self._call(lambda: list(encode(text)))

@@ -82,7 +82,7 @@ class LlamaSession:
         self._rewriting = Rewriting(self._template)
         self.is_incremental = True
         self._asked = counting.asked((), (), {})
-        self._costless = True
+        self._costless, self._unread = True, 0
 
     def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object = NO_FIELDS) -> None:
         given: dict[str, Any] = thaw(fields)
@@ -99,7 +99,7 @@ class LlamaSession:
             raise
         self._head, self._entries, self._tools = entry, others, tuple(tools)
         self._fields = fields
-        self._costless = COSTLESS.issuperset(given)
+        self._costless, self._unread = COSTLESS.issuperset(given), self._format.unread(given)
         self._frames, self._memories, self._pairs = {}, {}, {}
         self._known_bound, self._without_bound = 0, [*entry, *others.values()]
         self._rebuild()
@@ -178,7 +178,7 @@ class LlamaSession:
                 now = self._format.now() or SOME_DAY
                 total = self._total(self._asked, now)
                 self._foreseen = None if others else _Foreseen(frozenset(changes), now.date(), total)
-                return total[0] + message_list.media
+                return total[0] + message_list.media + self._unread
         except NotLocal:
             self.is_incremental = False
         finally:
@@ -263,7 +263,7 @@ class LlamaSession:
         if exact:
             others = self._format.others(self._asked, now)
             exact = all(self._total(asked, day)[0] == total for asked, day in others)
-        total += message_list.media
+        total += message_list.media + self._unread
         return Count(total, exact, total if exact else max(total, self._bound()), By.TEMPLATE)
 
     def _bound(self) -> int:

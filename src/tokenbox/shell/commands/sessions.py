@@ -201,7 +201,7 @@ def proof(session: Session, arguments: str) -> None:
         written = Bundles(bundles_of(root), texts=texts, signers=signers)(evidence)
         session.screen.notice(f"[{written.path}; tokenbox proof verify {written.id[:12]}]")
         return
-    about = "" if evidence.tokenizer.exact else "~"
+    about = "" if evidence.figures["exact"] else "~"
     rows = [
         ("model", evidence.model or ""),
         (
