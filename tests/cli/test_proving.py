@@ -55,6 +55,16 @@ def test_the_list_marks_an_estimate_by_an_exact_vocabulary(project: CommandLine)
     assert f"~{json.loads(fitted.out)['total']} of 99".encode() in line
 
 
+def test_the_list_marks_a_layout_of_messages_whose_count_is_an_estimate(project: CommandLine) -> None:
+    sections = b"[{id: a, role: developer, content: hello}]"  # no published rule covers the role
+    given = ("layout", "-", "--format", "yaml", "-b", "99", "-m", "gpt-4o", "--json", "--proof-texts")
+    laid_out = json.loads(project(*given, stdin=b"sections: " + sections).out)
+    assert (laid_out["tokenizer"]["exact"], laid_out["count"]["exact"]) == (True, False)
+    (line,) = [line for line in project("proof", "list").out.splitlines() if b"o200k_base openai" in line]
+    assert f"~{laid_out['total']} of 99".encode() in line
+    assert project("proof", "replay", line.split()[0].decode()).status == 0
+
+
 def test_settings_do_not_get_in_the_way(project: CommandLine) -> None:
     """What has no proof, and would not go together with --proof, is as it was."""
     assert project("layout", "p.toml", "--whatif", "5,9").status == 0

@@ -217,6 +217,9 @@ def test_an_estimate_by_an_exact_vocabulary_is_shown_as_an_estimate() -> None:
     saved = json.dumps(layout.to_dict()).encode()
     (entry,) = entries_in("saved.json", saved, InspectOptions())
     assert [one.frames[0].exact for one in (entry, entry_of(layout))] == [False, False]
+    # The mark stands at the figure: the name of the vocabulary says nothing about it.
+    named = [dict(one.facts)["Tokenizer"] for one in (entry, entry_of(layout))]
+    assert named == ["o200k_base", f"o200k_base {layout.tokenizer.version}"]
 
 
 def test_the_summary_of_a_batch_is_shown(tmp_path: Path) -> None:
