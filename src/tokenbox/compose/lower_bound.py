@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.remembered import COUNTS
+from tokenbox.content.message import Object
 from tokenbox.tokenizers.guarded import is_callers_own
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
+    from tokenbox.content.message import Frozen
     from tokenbox.tokenizers.protocol import Tokenizer
 
 BYTES_PER_TOKEN: Final = 8
@@ -82,8 +84,8 @@ def _size(data: str, kind: str) -> int:
     return len(data) // (_AUDIO_CHARACTERS if kind in _AUDIO else _FILE_CHARACTERS)
 
 
-def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
-    """Count the tokens of every string, key and number of a JSON object.
+def lower_bound(value: Mapping[str, object] | Frozen, tokenizer: Tokenizer) -> int:
+    """Count the tokens of every string, key and number of a JSON object, frozen or not.
 
     It skips the data of images, whose length does not determine their cost. It also skips ids of up to 40
     characters, the keys that every request has, and brackets, unless the object has more of them than of
@@ -94,6 +96,18 @@ def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
     stack: list[tuple[object, str | None, str]] = [(value, None, "")]
     while stack:
         inner, kind, key = stack.pop()
+        if isinstance(inner, str):
+            if kind is not None and key in _PAYLOAD and not (kind in _FILES and _is_text(inner)):
+                more += 0 if kind in _IMAGES else _size(inner, kind)
+            elif key in _IDS and _ID.fullmatch(inner):
+                skipped += 1 + len(inner) // _ID_CHARACTERS
+            elif inner:
+                texts.append(inner)
+            else:
+                skipped += 1
+            continue
+        if isinstance(inner, Object):
+            inner = dict(inner)
         if isinstance(inner, dict):
             own = inner.get("type")
             kind = own if isinstance(own, str) and own in _MEDIA and key in _CONTENTS else kind
@@ -104,16 +118,8 @@ def lower_bound(value: Mapping[str, object], tokenizer: Tokenizer) -> int:
         elif isinstance(inner, list | tuple):
             stack += [(one, kind, key) for one in inner]
             skipped += 1
-        elif not isinstance(inner, str):
+        else:
             more += 1 + _long_number(inner)
-        elif kind is None or key not in _PAYLOAD or (kind in _FILES and _is_text(inner)):
-            if key in _IDS and _ID.fullmatch(inner):
-                skipped += 1 + len(inner) // _ID_CHARACTERS
-            else:
-                texts.append(inner)
-                skipped += not inner
-        elif kind not in _IMAGES:
-            more += _size(inner, kind)
     counted = more + sum(counts_of(tokenizer, [text for text in texts if text]))
     return counted + max(0, skipped - _FREE - _FREE_MULTIPLE * counted)
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.compose.lower_bound import counts_of
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, PartCost
-from tokenbox.content.message import Message, thaw
+from tokenbox.content.message import Message, Object, PartKind, thaw
 from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.tokenizers.estimates import Larger
 
 if TYPE_CHECKING:
-    from tokenbox.content.message import Frozen
+    from tokenbox.content.message import Frozen, Part
     from tokenbox.content.request import Request
     from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
@@ -60,20 +60,16 @@ class MarkersFormat(PieceCounter):
             calls = len(message.tool_calls) + (message.role in Message.RESULT_ROLES)
             parts = 0 if message.content is None or isinstance(message.content, str) else len(message.content)
             total += PER_MESSAGE + PER_TEXT * len(texts[1:]) + PER_PART * parts + PER_CALL * calls
-            if not isinstance(message.content, str) or len(message.source) != 2:  # role and content
+            if not _is_usual(message):
                 total = max(total, self.least(message.source))
         return PartCost(total, max(total, self.bound.message(message)), exact=False)
 
     def frame(self, request: Request) -> PartCost:
-        fields = [f"{name}: {_as_json(value, indent=4)}" for name, value in request.fields]
-        if not self.markers:
-            total = self._count([*map(_as_json, request.tools), *fields])
-        else:
-            tools = [_indented(tool) for tool in request.tools]
-            counts = zip(self._counts(tools), map(self.least, request.tools), strict=True)
-            total = PER_REQUEST + sum(map(max, counts))
-            total += max(self._count(fields), self.least(request.fields))
-            total += PER_TOOLS + PER_TEXT * len([*tools, *fields]) if tools or fields else 0
+        texts = [_indented(tool) if self.markers else _as_json(tool) for tool in request.tools]
+        texts += [f"{name}: {_as_json(value, indent=4)}" for name, value in request.fields]
+        total = self._count(texts)
+        if self.markers:
+            total += PER_REQUEST + (PER_TOOLS + PER_TEXT * len(texts) if texts else 0)
         return PartCost(total, max(total, self.bound.frame(request)), exact=False)
 
     def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
@@ -84,16 +80,50 @@ class MarkersFormat(PieceCounter):
         return PartCost(total, max(total, self.bound.prompt(prompt)), exact=False)
 
     def _count(self, texts: Sequence[str]) -> int:
-        return sum(self._counts([text for text in texts if text]))
-
-    def _counts(self, texts: Sequence[str]) -> list[int]:
-        return counts_of(self.tokenizer, texts) if self.markers else COUNTS.each(self.tokenizer, texts)
+        count = counts_of if self.markers else COUNTS.each
+        return sum(count(self.tokenizer, [text for text in texts if text]))
 
 
 def _by(tokenizer: Tokenizer) -> By:
     if isinstance(tokenizer, Larger):
         return By.MARGIN
     return By.CHARS4 if tokenizer.identity.name == "chars4" else By.MARKERS
+
+
+def _is_usual(message: Message) -> bool:
+    """Return True for the usual shapes, all of whose texts are counted: others may hide some."""
+    for key, value in message.source:
+        if key == "content":
+            known = isinstance(value, str | None) or all(map(_is_text, message.content or ()))
+        elif key == "tool_calls":
+            known = isinstance(value, tuple) and all(map(_is_call, value))
+        else:
+            known = key in _COUNTED and isinstance(value, str) and (key != _ID or len(value) <= _LONGEST_ID)
+        if not known:
+            return False
+    return True
+
+
+def _is_text(part: Part | str) -> bool:
+    return not isinstance(part, str) and part.kind is PartKind.TEXT and len(part.source) == 2  # type and text
+
+
+def _is_call(call: Frozen) -> bool:
+    given = dict(call) if isinstance(call, Object) else {}
+    name, function = given.get("id"), given.get("function")
+    return (
+        len(given) == len(("id", "type", "function"))
+        and given.get("type") == "function"
+        and isinstance(name, str)
+        and len(name) <= _LONGEST_ID
+        and isinstance(function, Object)
+        and {key for key, _ in function} == {"name", "arguments"}
+    )
+
+
+_ID: Final = "tool_call_id"
+_LONGEST_ID: Final = 40
+_COUNTED: Final = frozenset(("role", "name", _ID))
 
 
 def _texts(message: Message) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.requests import By, Count, CountsSessions, PartCost, checked_count
-from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, media_in, thaw
+from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, media_in
 from tokenbox.content.request import Request, read_request
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import given_count
@@ -137,7 +137,7 @@ class PieceCounter(CountsMedia):
 
     def least(self, value: Object) -> int:
         """Return a lower bound that includes every text, even those that the rules ignore."""
-        return lower_bound(thaw(value), self.tokenizer)
+        return lower_bound(value, self.tokenizer)
 
     def unshown(self, raw: Frozen, shown: int) -> int:
         """Return the tokens of a converted item's texts that exceed those of the messages read from it.
@@ -146,7 +146,7 @@ class PieceCounter(CountsMedia):
         as those that an item of an unknown shape holds.
         """
         media = MEDIA * media_in(raw) if self.media_tokens is None else 0
-        return max(0, lower_bound(thaw(raw), self.tokenizer) + media - shown)
+        return max(0, lower_bound(raw, self.tokenizer) + media - shown)
 
     def whole(self, costs: Iterable[PartCost], last: Message | None) -> Count:
         """Return the count of a request of these parts, whose last message is ``last``."""

@@ -251,7 +251,7 @@ class TransformersFormat(TemplateFormat):
             return self._count_prompts(request)
         messages, media = in_chat_shape(request.messages), sum(map(self.media, request.messages))
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
-        total += lower_bound(thaw(request.fields), self._vocabulary.tokenizer)  # a server may show them
+        total += lower_bound(request.fields, self._vocabulary.tokenizer)  # a server may show them
         exact = self.exact and self.covers(request)
         at_most = total if exact else max(total, self.bound.request(request))
         return Count(total, exact, at_most, By.TEMPLATE)
