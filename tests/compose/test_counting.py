@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tokenbox
 from tests.compose.independent import COUNTERS, HOSTILE, SEPARATORS
+from tokenbox.compose.counting import Counter
 from tokenbox.compose.seamed import RECOUNTED, joined_total
+from tokenbox.content.section import Section
 from tokenbox.tokenizers import BaseTokenizer, CountCache, get
 
 if TYPE_CHECKING:
@@ -268,3 +270,30 @@ def test_a_long_whole_is_what_an_independent_count_says(name: str) -> None:
         assert len(made.text) > RECOUNTED
         assert made.pricing == "exact"
         assert made.total == COUNTERS[name](made.text) <= made.budget
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({"keep": "head"}, {"keep": "tail"}), ({"marker": "..."}, {"marker": "[cut]"}), ({"cut": "line"}, {})],
+)
+def test_a_remembered_cut_is_of_the_sections_own_rules(one: dict[str, Any], other: dict[str, Any]) -> None:
+    text = "one two\nthree four\nfive six\n"
+    counter = Counter(get("utf8-bytes"))
+    for rules in (one, other):
+        section = Section("a", text, **rules)
+        fresh = Counter(get("utf8-bytes")).cut(section, text, len(text), 15, 0)
+        assert counter.cut(section, text, len(text), 15, 0) == fresh
+    first, second = (
+        counter.cut(Section("a", text, **rules), text, len(text), 15, 0) for rules in (one, other)
+    )
+    assert first != second
+
+
+def test_a_remembered_cut_is_of_the_least_that_was_asked_for() -> None:
+    section, text = Section("a", "one two three", cut="word"), "one two three"
+    counter = Counter(get("utf8-bytes"))
+    assert [counter.cut(section, text, 13, 5, least) for least in (0, 6, 0)] == [
+        ("one", 3),
+        ("one two", 7),
+        ("one", 3),
+    ]
