@@ -96,6 +96,11 @@ def test_many_chunks_with_the_same_beginning() -> None:
     assert [chunk.copy_of for chunk in result.chunks if chunk.copy_of is not None] == [0]
 
 
+@pytest.mark.parametrize(("tokenizer", "exact"), [("utf8-bytes", True), ("chars4", False)])
+def test_a_selection_by_an_estimate_is_one(tokenizer: str, exact: bool) -> None:
+    assert select(["one", "two"], 5, tokenizer).exact is exact
+
+
 def test_critical_chunks_are_shown_or_refused() -> None:
     chunks = [Chunk("a" * 30), Chunk("b" * 30, id="rules", priority=Priority.CRITICAL)]
     assert select(chunks, 40, "utf8-bytes").shown == (1,)
