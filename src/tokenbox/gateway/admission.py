@@ -251,7 +251,7 @@ def refusal_of(call: ApiCall, admission: Admission) -> Refusal:
             400,
             "context_window_unknown",
             f"The context window of the model {call.model!r} is unknown, so the request cannot be checked. "
-            "The operator sets that of its server, or the mode observe. "
+            "The operator sets the window that its server has, or the mode observe. "
             f"Run: tokenbox config set {key_of_model(call.model, 'max_ctx')} 8192",
             "model",
             admission.figures(),
