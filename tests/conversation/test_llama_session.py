@@ -327,6 +327,23 @@ def test_only_what_is_new_is_rendered(
         assert len(put) <= 100
 
 
+def test_a_loop_from_a_fixed_place_reads_how_many_messages_there_are(model: models.Model) -> None:
+    """It ends early in a long conversation, and at the last message in what is left of it."""
+    template = (
+        "{%- for m in messages %}{{- m.content }}"
+        "{%- for k in range(0, messages | length) %}{% if k == 8 %}{% break %}{% endif %} word{% endfor %}"
+        "{%- endfor %}"
+    )
+    chat = ChatFormat.open(model.gguf, template=template)
+    session = chat.session()
+    items = read_items([{"role": "user", "content": f"question {n}"} for n in range(12)])
+    for number, item in enumerate(items):
+        session.add(number, item)
+        session.count()
+    session.remove(range(7))
+    assert session.count() == chat.count_request(Request.of_items(items[7:]))
+
+
 @pytest.mark.parametrize("name", ["tools", "no_system"])
 def test_a_turn_copies_no_list_of_messages(name: str, model: models.Model) -> None:
     """A copy has 8 bytes for each message; a turn that makes one takes longer in a longer conversation."""

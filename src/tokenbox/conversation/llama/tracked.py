@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.conversation.llama.methods import BUILTINS
 from tokenbox.conversation.llama.operations import loop_variables
 from tokenbox.conversation.llama.run import MISSING
-from tokenbox.conversation.llama.turns import NEAR, OPAQUE, PLACES, Key, NotLocal, Within
+from tokenbox.conversation.llama.turns import NEAR, OPAQUE, PLACES, START, Key, NotLocal, Within
 from tokenbox.conversation.llama.values import Loop
 
 if TYPE_CHECKING:
@@ -178,9 +178,9 @@ class TrackedRange(list[int]):
 
     def note_taken(self, number: int, *, all_of_them: bool) -> None:
         track = self.track
-        if all_of_them:
+        if all_of_them or track.record is None or START not in track.record.reads:
             len(self.messages)
-        else:
+        else:  # the place of the turn is noted, and so the first of these
             size = "w", "len", track.key_of(self.messages)
             track.note(size, Within(self.first + number - track.start, math.inf))
 
