@@ -179,7 +179,7 @@ class TrackedRange(list[int]):
     def note_taken(self, number: int, *, all_of_them: bool) -> None:
         track = self.track
         if all_of_them or track.record is None or START not in track.record.reads:
-            len(self.messages)
+            len(self.messages)  # noted as read
         else:  # the place of the turn is noted, and so the first of these
             size = "w", "len", track.key_of(self.messages)
             track.note(size, Within(self.first + number - track.start, math.inf))
