@@ -15,7 +15,7 @@ from tokenbox.compose import bound, lower_bound
 from tokenbox.compose.remembered import RememberedCounts
 from tokenbox.content.message import UndeclaredCost
 from tokenbox.content.request import read_request
-from tokenbox.conversation import fit, published, template
+from tokenbox.conversation import fit, template
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.pieces import MEDIA
@@ -398,7 +398,7 @@ def test_media_cost_what_they_declare(model: models.Model) -> None:
 @pytest.mark.parametrize("what", ["images", "texts", "names", "calls"])
 def test_what_is_remembered_of_messages_has_an_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Megabytes of a message that are not counted, or too many to be worth it, are let go of."""
-    for counting in (published, bound, lower_bound):
+    for counting in (bound, lower_bound):
         monkeypatch.setattr(counting, "COUNTS", RememberedCounts(500_000))
 
     def message(number: int) -> dict[str, Any]:
