@@ -618,6 +618,111 @@ def test_shapes_of_keys_of_services(secret: str) -> None:
     assert len(notes) == 1
 
 
+BASE62, HEX_64 = "q7Rk2Zt9Lw4Xc8Vb1Nm6Hg3Jd5Fs0PaW4y8Q", "3f9a1c7be2d04586" * 4
+UNKNOWN_BEFORE = [
+    ("app.js", 'const token = "{}";', BASE62),
+    ("app.js", "let apiToken = `{}`", BASE62),
+    ("app.ts", '  private readonly token: string = "{}";', BASE62),
+    ("app.ts", "token: process.env.TOKEN || '{}',", BASE62),
+    ("app.py", 'token: str = "{}"', BASE62),
+    ("app.py", 'creds = {"token": "{}"}', BASE62),
+    ("app.py", 'key = os.getenv("API_TOKEN", "{}")', BASE62),
+    ("app.py", 'cohere.Client("{}")', BASE62),
+    ("App.java", 'private static final String TOKEN = "{}";', BASE62),
+    ("App.java", 'static final String ENCRYPTION_KEY = "{}";', BASE62),
+    ("app.kt", 'const val API_TOKEN: String = "{}"', BASE62),
+    ("app.rs", 'const TOKEN: &str = "{}";', BASE62),
+    ("app.go", 'const signingKey = "{}"', BASE62),
+    ("ci.yml", "  token: {}", BASE62),
+    ("gitlab.toml", 'token = "{}"', BASE62),
+    ("rclone.conf", "pass = {}", BASE62),
+    ("jwk.json", '{"kty": "OKP", "d": "{}q7Rk2Zt"}', BASE62),
+    ("a.sh", "mytool login -u bob -p {}", BASE62[:16]),
+    ("a.sh", "helm registry login r.io -u bob -p {}", BASE62[:16]),
+    ("a.sh", "deploy --token {}", BASE62),
+    ("a.sh", "deploy --client-secret={}", BASE62),
+    ("a.sh", "gpg --batch --passphrase {} -c f", BASE62[:16]),
+    ("a.sh", "openssl rsa -in k.pem -passin pass:{}", BASE62[:16]),
+    ("a.sh", "keytool -genkey -storepass {} -keyalg RSA", BASE62[:16]),
+    ("a.sh", "mysqladmin -u root password {}", BASE62[:16]),
+    ("a.sh", "smbclient //srv/share -U bob%{}", BASE62[:16]),
+    ("a.sh", "ldapsearch -D cn=admin -w {} -b dc=x", BASE62[:16]),
+    ("a.sh", "sqlcmd -S db -U sa -P {} -Q x", BASE62[:16]),
+    ("a.sh", "htpasswd -b .htpasswd bob {}", BASE62[:16]),
+    ("a.sh", 'echo "root:{}" | chpasswd', BASE62[:16]),
+    ("a.sh", "zip -P {} a.zip f", BASE62[:16]),
+    ("a.bat", "net use Z: \\\\srv\\share /user:bob {}", BASE62[:16]),
+    ("a.sh", 'curl "https://api.trello.com/1/b?key=x&token={}"', HEX_64),
+    ("a.sh", 'curl "https://x.azurewebsites.net/api/f?code={}"', BASE62),
+    ("a.sh", "Ocp-Apim-Subscription-Key: {}", HEX_64[:32]),
+    ("a.sh", "X-Auth-Key: {}", HEX_64[:37]),
+    ("a.sh", "Authorization: SSWS 00{}abcd", BASE62),
+    ("a.sh", "Authorization: GenieKey {}", UUID),
+    (".env", "PIN={}", "493817"),
+    (".env", "BORG_PASSPHRASE={}", "correct9Horse7Battery"),
+    (".env", "SMTP_CREDENTIALS={}", BASE62[:16]),
+    (".env", "APP_KEY=base64:{}", BASE62),
+    (".env", "CONSUL_HTTP_TOKEN={}", UUID),
+    (".env", "FAL_KEY={}:" + HEX_64[:32], UUID),
+    (".yarnrc.yml", 'npmAuthIdent: "bob:{}"', BASE62[:16]),
+    ("settings-security.xml", "<master>{{}}</master>", BASE62),
+    ("consul.hcl", 'encrypt = "{}q7Rk2Zt="', BASE62),
+    ("bundle.yml", 'BUNDLE_GEMS__ACME__COM: "{}"', "3f9a1c7b:e2d04586"),
+    ("a.py", '"host=db user=app password={} dbname=x"', BASE62[:16]),
+    ("a.py", '"jdbc:oracle:thin:app/{}@//db:1521/x"', BASE62[:16]),
+    ("shadow", "root:$6$q7Rk2Zt9${}:19000:0:99999:7:::", BASE62[:32] + "aB3." * 13 + "xY"),
+    ("userlist.txt", '"app" "SCRAM-SHA-256$4096:aB3d${}=:aB3d="', BASE62),
+    ("wg0.conf", "PresharedKey = {}q7Rk2Zt=", BASE62),
+    ("vault.txt", "Unseal Key 1: {}", BASE62),
+    ("secret.yml", ".dockerconfigjson: eyJhdXRocyI6{}==", BASE62),
+    ("secret.yml", "token: ZXlKaGJHY2lPaUp{}", BASE62 * 2),
+    ("a.sh", "curl https://api.telegram.org/bot7246943893:{}/x", BASE62[:35]),
+    ("a.py", 'BOT = "7246943893:AA{}"', BASE62[:33]),
+    ("a.txt", "ATTA{}3f9a1c7b", HEX_64),
+    ("a.js", "init('sdk-{}')", UUID),
+    ("a.js", "mollie('live_{}')", BASE62[:30]),
+    ("a.sh", "https://hooks.slack.com/workflows/T01234567/A01234567/123456789012345678/{}", BASE62[:24]),
+    ("a.txt", "signkey-prod-{}", HEX_64),
+]
+
+
+@pytest.mark.parametrize(("path", "line", "secret"), UNKNOWN_BEFORE)
+def test_a_secret_in_code_in_a_command_or_in_settings(path: str, line: str, secret: str) -> None:
+    cleaned, notes = redact(line.replace("{}", secret).encode(), path)
+    assert secret.encode() not in cleaned
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.js", 'const token = "getAccessTokenFromStore"'),
+        ("a.js", "const token = useContinuationTokenOf(request2)"),
+        ("a.py", "token = tokens_by_name2.first_of_the_day()"),
+        ("a.sh", "docker run -u 1000 -p 127.0.0.1:8080:80/tcp nginx"),
+        ("a.sh", "ssh -l deploy2 -p 2222 host"),
+        ("a.sh", "deploy --token $DEPLOY_TOKEN_2 --secret ${SECRET2}"),
+        (
+            "go.sum",
+            "github.com/sethvargo/go-password v0.2.0/go.mod h1:Ym4Mr9JXLBycr02MFuVQ/0JHidNetSgbzutTr3zsYXE=",
+        ),
+        ("a.kt", 'const val BASE_64_CREDENTIALS = "dXNlcm5hbWU6cGFzc3dvcmQ="'),
+        ("a.svg", "iVBORw0KGgoAAAANSUhEUgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+        ("a.svg", '<path id="a" d="M12.5 4l3-3z"/>'),
+        (".env", "REDIS_PASSWORD=null"),
+        (".env", "SMTP_CREDENTIALS=None"),
+    ],
+)
+def test_code_like_such_a_secret_is_left_alone(path: str, line: str) -> None:
+    assert redact(line.encode(), path) == (line.encode(), [])
+
+
+def test_a_static_key_of_openvpn_goes_whole() -> None:
+    begin, end = (f"-----{word} OpenVPN Static key V1-----" for word in ("BEGIN", "END"))
+    cleaned, _ = redact("\n".join([begin, HEX_64[:32], HEX_64[:32], end]).encode(), "a.ovpn")
+    assert HEX_64[:32].encode() not in cleaned
+
+
 def test_data_that_contains_the_letters_of_a_key_is_none() -> None:
     for text in (
         "d09GMgABAAAAAAKIAZ4T7ZB2XLMNPRSWVAAQ",

@@ -12,6 +12,8 @@ MIN_VALUE = 8
 _PLACEHOLDERS = frozenset(
     "password passwd pass pwd pw secret token changeme user username xxx guest postgres".split()
 )
+# What settings say in place of a value.
+_NO_VALUES = frozenset("null none nil undefined true false".split())
 # Reserved hosts (RFC 2606, RFC 6761), and local ones.
 _RESERVED_HOST = re.compile(
     r"(?:^|[@/.])(?:example|localhost|test|invalid|local|host|internal)(?:\.(?:com|org|net|io|dev))?\.?(?=[:/?#]|$)"
@@ -76,6 +78,7 @@ def is_random(value: str) -> bool:
         and (_LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES)
         and _REFERENCE.search(value) is None
         and _UUID.fullmatch(value) is None
+        and not is_fictitious_login(value, in_test=False)
     )
 
 
@@ -83,6 +86,7 @@ def is_placeholder(value: str) -> bool:
     words = re.split(r"[^a-z0-9]+", unquote(value).lower())
     return (
         not _PLACEHOLDERS.isdisjoint(words)
+        or value.lower() in _NO_VALUES
         or value.startswith(("$", "<", "{", "%"))
         or _BLANKED.search(value) is not None
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 # Secrets unknown to the detectors: a pattern that the line must match (ignoring case), and the secret's own.
 KEYS = {
     "Anthropic API Key": (r"sk-ant-", r"sk-ant-[a-z0-9]{2,12}-(?=[\w-]*[0-9])[\w-]{20,}"),
@@ -27,8 +28,11 @@ KEYS = {
         ),
     ),
     "Authorization Header": (
-        r"authorization.{1,6}(?:bearer|basic|token)\s+[\w.~+/=-]{20}",
-        r"(?i:(?<=bearer )|(?<=basic )|(?<=token ))(?=[\w.~+/=-]*[0-9])[\w.~+/=-]{20,}",
+        r"authorization.{1,6}(?:bearer|basic|token|ssws|splunk|geniekey)\s+[\w.~+/=-]{20}",
+        (
+            r"(?i:(?<=bearer )|(?<=basic )|(?<=token )|(?<=ssws )|(?<=splunk )|(?<=geniekey ))"
+            r"(?=[\w.~+/=-]*[0-9])[\w.~+/=-]{20,}"
+        ),
     ),
     "LLM Key": (r"sk-[a-z0-9]{32}", r"sk-(?:[0-9a-f]{32}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{48})(?![A-Za-z0-9])"),
     "Voyage Key": (r"pa-[a-z0-9_-]{43}", r"pa-(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[A-Za-z0-9_-]{43}(?![\w-])"),
@@ -74,16 +78,32 @@ KEYS = {
     "Azure DevOps Token": (r"azdo[a-z0-9]{4}", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"),
     "New Relic License": (r"nral\b", r"[0-9a-f]{36}NRAL"),
     "Telegram Bot Token": (
-        r"(?:telegram|bot).{0,40}[0-9]{8,10}:[a-z0-9_-]{35}",
-        r"[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![\w-])",
+        r"(?:telegram|bot).{0,40}[0-9]{8,10}:[a-z0-9_-]{35}|[0-9]:(?-i:AA)[a-z0-9_-]{33}",
+        r"(?:bot)?[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![\w-])",
+    ),
+    "Airtable Token": (r"pat[a-z0-9]{14}\.[0-9a-f]{8}", r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
+    "Trello Token": (r"(?-i:ATTA)[0-9a-f]{8}", r"ATTA[0-9a-f]{72}"),
+    "Twitch Token": (r"oauth:[a-z0-9]{8}", r"oauth:(?=[a-z]*[0-9])[a-z0-9]{30}(?![A-Za-z0-9])"),
+    "Twitter Token": (r"(?-i:A){21}[a-z0-9]{1,40}%", r"A{21}[A-Za-z0-9]{1,40}%[A-Za-z0-9%]{40,}"),
+    "Matrix Token": (r"syt_[a-z0-9=]+_[a-z0-9]{20}_", r"syt_[A-Za-z0-9=]+_[A-Za-z0-9]{20}_[A-Za-z0-9]{6}"),
+    "Okta Token": (r"ssws 00[\w-]{8}", r"SSWS 00[\w-]{40}(?![\w-])"),
+    "fal Key": (r"-[0-9a-f]{12}:[0-9a-f]{8}", rf"{_UUID}:[0-9a-f]{{32}}(?![0-9a-f])"),
+    "Sanity Token": (r"sk[a-z0-9]{160}", r"sk(?=[A-Za-z]*[0-9])[A-Za-z0-9]{160,}"),
+    "LaunchDarkly Key": (r"(?:sdk|api)-[0-9a-f]{8}-[0-9a-f]{4}-", rf"(?:sdk|api)-{_UUID}"),
+    "Adyen Key": (r"(?-i:AQE)[a-z0-9+/]{8}", r"AQE[A-Za-z0-9+/]{60,}={0,2}-[A-Za-z0-9+/=]{30,}-[\w+/=]{10,}"),
+    "Payment Key": (
+        r"\b(?:duffel_)?live_[a-z0-9_-]{8}",
+        r"(?:duffel_)?live_(?=[A-Za-z]*[0-9])(?:[A-Za-z0-9]{30}|[0-9a-f]{35}|[\w-]{40}|[\w-]{43})(?![\w-])",
+    ),
+    "PostgreSQL Password": (
+        r"scram-sha-256\$[0-9]",
+        r"SCRAM-SHA-256\$[0-9]+:[A-Za-z0-9+/=]+\$[A-Za-z0-9+/=]+:[A-Za-z0-9+/=]+",
     ),
 }
 # Tokens with a fixed prefix: the prefix and the secret part, as the services document them and as scanners
 # such as gitleaks find them.
-_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _PREFIXED = {
     "Adafruit Key": ("aio_", r"[a-zA-Z0-9]{28}"),
-    "Airtable Token": ("pat", r"[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
     "Atlassian Token": ("ATATT3", r"[A-Za-z0-9_=-]{100,}"),
     "Azure AD Client Secret": ("", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
     "Clojars Token": ("CLOJARS_", r"[a-z0-9]{60}"),
@@ -176,6 +196,16 @@ _PREFIXED = {
     "Unkey Key": ("unkey_", r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{22,}"),
     "Vercel Token": ("vcp_", r"[A-Za-z0-9]{40,}"),
     "Vercel Blob Token": ("vercel_blob_rw_", r"[A-Za-z0-9]{16}_[A-Za-z0-9]{30,}"),
+    "Base64 Token": ("ZXlKaGJHY2lPaUp", r"[A-Za-z0-9+/]{50,}={0,2}"),
+    "Docker Auth In Base64": ("eyJhdXRocyI6", r"[A-Za-z0-9+/]{20,}={0,2}"),
+    "Inngest Key": ("signkey-(?:prod|test|branch)-", r"[0-9a-f]{32,}"),
+    "Novita Key": ("sk_", r"(?=[\w-]*[0-9])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{43}(?![\w-])"),
+    "RunPod Key": ("rpa_", r"[A-Z0-9]{40}[a-z0-9]{4,6}"),
+    "Slack Workflow": (
+        r"hooks\.slack\.com/workflows/",
+        r"[A-Z0-9]{8,}/[A-Z0-9]{8,}/[0-9]{15,}/[A-Za-z0-9]{24}",
+    ),
+    "Stripe Test Key": ("[rs]k_test_5", r"[A-Za-z0-9]{90,}"),
     "Weights & Biases Key": ("wandb_v1_", r"[A-Za-z0-9_-]{60,}"),
 }
 KEYS |= {
@@ -186,51 +216,110 @@ KEYS |= {
 # Secrets known by what stands before them: a pattern for the line (ignoring case), and for google-re2 one
 # whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a
 # word that also names other things, and elsewhere have a digit and a letter.
+_NAMES = (
+    r"token|credentials?|passphrase|sonar\.login"
+    r"|(?:sign|encrypt|write|consumer|account|webhook|session|master)[a-z]*_?key"
+)
+_HEADERS = r"api-?key|subscription-key|(?:auth|access)-key|(?:private|auth|vault|access|consumer)-token"
 _VALUE = r"([A-Za-z0-9_+/=:.~%-]{16,})"
+# Bare, a value has a digit near its beginning: the words of code have not, and most files are code.
+_BARE = r"([A-Za-z_-]{0,16}[0-9][A-Za-z0-9_+/=.~-]{15,})"
 _SHORT = r"([^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]{7,})"
 # With a digit, as another option may begin with -p. ``SHORTEST`` has its length.
 _OF_MYSQL = r"((?:[^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]*)?[0-9][^\s\"'`$<>{}(),;]*)"
 CONTEXTS = {
     "Environment Variable": (
-        r"(?:_token|_secret|_key|passw(?:or)?d|_pass|_pwd|_oauth)[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}",
+        r"(?:_token|_secret|_key|passw(?:or)?d|passphrase|_pass|_pwd|_oauth)[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}",
         (
-            r"\b[A-Z][A-Z0-9_]*(?:_TOKEN|_SECRET|(?:API|SECRET|PRIVATE|ACCESS|MASTER|ADMIN|AUTH|SIGNING|ENCRYPTION)_KEY|PASSWORD"
-            rf"|_PASSWD|_PASS|_PWD|_OAUTH)[\"']?\s*[:=]\s*[\"']?(?:oauth:)?{_VALUE}"
+            r"\b(?:[A-Z][A-Z0-9_]*)?(?:_TOKEN|_SECRET"
+            r"|(?:API|APP|SECRET|PRIVATE|ACCESS|MASTER|ADMIN|AUTH|SIGNING|ENCRYPTION|SERVER)_KEY|PASSWORD|PASSPHRASE"
+            rf"|_PASSWD|_PASS|_PWD|_OAUTH)[\"']?\s*[:=]\s*[\"']?(?:oauth:|base64:)?{_VALUE}"
         ),
     ),
     "Access Token": (
-        r"(?:access|auth|api|bearer|refresh|bot|oauth|session|deploy)_?token[\"']?\s*(?:=>|:=|:|=)\s*[\"'][\w+/=.~-]{12}",
         (
-            r"(?i:(?:access|auth|api|bearer|refresh|bot|oauth|session|deploy)_?token)[\"']?\s*(?:=>|:=|:|=)\s*[\"']"
-            r"([A-Za-z0-9_+/=.~-]{20,})[\"']"
+            rf"(?:{_NAMES}|\bpass)[\"'\]]*\s*(?::\s*[&'?\w. ]+)?[:=]>?=?\s*"
+            r"(?:[\"'`][\w+/=.~-]{8}|[a-z_-]*[0-9][\w+/=.~-]{8})"
+        ),
+        (
+            rf"(?i:{_NAMES}|\bpass)[\"'\]]*(?:\s*:\s*[&'?\w. ]+)?\s*(?:=>|:=|:|=)\s*"
+            rf"(?:[\"'`]([A-Za-z0-9_+/=.~-]{{20,}})[\"'`]|{_BARE}\s*(?:#.*)?$)"
         ),
     ),
-    "Header With Key": (
-        r"(?:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*(?::=|[:,=])\s*[\"']?[\w.~+/=-]{12}",
+    "Default Of A Secret": (
+        r"(?:\|\||\?\?|env[\w.]*\([\"']\w+[\"'],)\s*[\"'`][a-z0-9_+/=.~-]{8}",
         (
-            rf"(?:(?i:api-?key|private-token|auth-token|vault-token|access-token)[\"']?\s*(?::=|[:=])"
+            r"(?:(?i:token|secret|passw(?:or)?d|_key|apikey)[\"'\])]{0,3}\s*(?:\|\||\?\?)"
+            r"|(?i:env[\w.]*\(\s*[\"']\w*(?:token|secret|passw(?:or)?d|_key)[\"']),)\s*[\"'`]([A-Za-z0-9_+/=.~-]{20,})[\"'`]"
+        ),
+    ),
+    "Secret Of An Option": (
+        (
+            r"\s--?[a-z-]*(?:token|api-?key|secret(?:-key)?)[ =][\"']?[\w+/=.~-]{8}"
+            r"|\slogin\s.*\s-p\s|\s-u\s\S+\s+-p\s"
+        ),
+        (
+            rf"(?:\s--?[a-z-]*(?i:token|api-?key|secret(?:-key)?)[ =][\"']?{_VALUE}"
+            r"|(?:\slogin|\s(?:-u|--user(?:name)?)[ =]\S+)\s(?:[^;&|]*\s)?-p\s+[\"']?"
+            r"([A-Za-z0-9_+/=.~%@!^*#-]{8,}))"
+        ),
+    ),
+    "Secret In An Address": (
+        r"[?&\"'_](?:token|api_?key|secret|code|key)=[\w%+/=.~-]{8}",
+        r"[?&\"'](?i:(?:[a-z]+_)?(?:token|api_?key|secret|key)|code)=([A-Za-z0-9_%+/=.~-]{20,})",
+    ),
+    "Argument Of A Client": (
+        r"(?:client|search|connect|login|auth|init)\([\"'](?:\w+[\"'], [\"'])?[a-z0-9]{8}",
+        (
+            r"(?i:client|search|connect|login|auth|init)\(\s*[\"'](?:[\w.-]{1,40}[\"'],\s*[\"'])?"
+            r"([A-Za-z0-9]{32,})[\"']"
+        ),
+    ),
+    "JSON Web Key": (r"\"d\":\s*\"[\w-]{8}", r"\"d\":\s*\"([A-Za-z0-9_-]{43,})\""),
+    "Header With Key": (
+        rf"(?:{_HEADERS})[\"']?\s*(?::=|[:,=])\s*[\"']?[\w.~+/=-]{{12}}",
+        (
+            rf"(?:(?i:{_HEADERS})[\"']?\s*(?::=|[:=])"
             # In a list, ``"ApiKey"`` is a resource of a template.
-            rf"|(?:\([\"'][\w-]*(?i:api-?key)|api[kK]ey|(?i:api-key|(?:private|auth|vault|access)-token))[\"']?\s*,)"
+            r"|(?:\([\"'][\w-]*(?i:api-?key)|api[kK]ey"
+            r"|(?i:api-key|(?:private|auth|vault|access|consumer)-token))[\"']?\s*,)"
             rf"\s*[\"']?{_VALUE}"
         ),
     ),
     "Password Of A Command": (
         (
-            r"curl\s|sshpass\s|--password|docker\s+login\s|redis-cli\s|mongo\w*\s|pgpassword=|mysql_pwd=|sshpass="
-            r"|requirepass\s|masterauth\s|bindpw\s|securestring\s|psk="
+            r"curl\s|sshpass\s|-pass(?:word|phrase)[ =]|docker\s+login\s|redis-cli\s|mongo\w*\s|pgpassword="
+            r"|mysql_pwd=|sshpass=|requirepass\s|masterauth\s|bindpw\s|securestring\s|psk="
         ),
         (
-            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?|--password[ =][\"']?"
+            r"(?:curl\s.*(?:-u|--user)[ =]?[\"']?[^\s:\"']+:|sshpass\s+-p\s*[\"']?"
+            r"|(?:^|\W)--?(?:\w+-)?pass(?:word|phrase)[ =][\"']?"
             r"|(?:docker\s+login|mongo\w*)\s(?:[^;&|]*\s)?-p\s+[\"']?|redis-cli\s(?:[^;&|]*\s)?-a\s+[\"']?"
             r"|\b(?:PGPASSWORD|MYSQL_PWD|SSHPASS|psk)=[\"']?|\b(?:requirepass|masterauth|bindpw)\s+[\"']?"
             rf"|(?i:ConvertTo-SecureString)\s+(?:-String\s+)?[\"']){_SHORT}"
         ),
     ),
+    "Password Of A Tool": (
+        (
+            r"-(?:store|key)pass[ =]|-pass(?:in|out)\s|mysqladmin |chpasswd|htpasswd |smbclient |sqlcmd "
+            r"|net use |ldap(?:search|modify|add|delete|whoami) |presharedkey|unseal key|root token"
+            r"|jdbc:oracle:thin|7z \w |zip -p"
+        ),
+        (
+            r"(?:\s--?(?:store|key)pass[ =][\"']?|\s-pass(?:in|out)\s+[\"']?pass:"
+            r"|mysqladmin\s.*\spassword\s+[\"']?|htpasswd\s+-\w*b\w*\s+\S+\s+\S+\s+[\"']?"
+            r"|smbclient\s.*-U\s*[\"']?[^\s%]+%|(?:sqlcmd|\bzip)\s(?:[^;&|]*\s)?-P\s*[\"']?"
+            r"|ldap(?:search|modify|add|delete|whoami)\s(?:[^;&|]*\s)?-w\s+[\"']?"
+            r"|\b7z\s+\w\s(?:[^;&|]*\s)?-p[\"']?|net\s+use\s.*/user:\S+\s+|(?i:presharedkey)\s*=\s*"
+            rf"|(?i:unseal\skey(?:\s[0-9]+)?|root\stoken):\s+|jdbc:oracle:thin:[^/@\s:]+/){_SHORT}"
+            rf"|\becho\s+[\"']?[\w.-]+:{_SHORT}[\"']?\s*\|\s*(?:sudo\s+)?chpasswd"
+        ),
+    ),
     "Password Of MySQL": (r"mysql\w*\s", rf"mysql\w*\s(?:[^;&|]*\s)?-p[\"']?{_OF_MYSQL}"),
     "Service Token": (
-        r"snyk|codecov|heroku|postmark",
+        r"snyk|codecov|heroku|postmark|consul_http|nomad_|sauce_",
         (
-            r"(?:(?i:(?:snyk|codecov|heroku|postmark)\w*(?:token|key))[\"']?\s*[:=]\s*[\"']?"
+            r"(?:(?i:(?:snyk|codecov|heroku|postmark|consul_http|nomad|sauce)\w*(?:token|key))[\"']?\s*[:=]\s*[\"']?"
             rf"|codecov.*\s-t\s+|snyk\s+auth\s+)({_UUID})"
         ),
     ),
@@ -239,9 +328,11 @@ CONTEXTS = {
         r"(?i:authtoken)[\"']?[\s:=]+[\"']?([A-Za-z0-9]{20,}_[A-Za-z0-9]{15,})",
     ),
     "Password Hash": (
-        r":\$\$?(?:apr1|2[abxy])\$",
+        r":\$\$?(?:apr1|2[abxy]|[156y])\$",
         (
             r"[\w@.-]:\$\$?(apr1\$\$?[./A-Za-z0-9]{1,8}\$\$?[./A-Za-z0-9]{22}"
+            r"|[56]\$\$?(?:rounds=[0-9]+\$\$?)?[./A-Za-z0-9]{1,16}\$\$?[./A-Za-z0-9]{43,86}"
+            r"|y\$\$?[./A-Za-z0-9]+\$\$?[./A-Za-z0-9]{1,86}\$\$?[./A-Za-z0-9]{43}"
             r"|2[abxy]\$\$?[0-9]{2}\$\$?[./A-Za-z0-9]{53})"
         ),
     ),
@@ -256,20 +347,29 @@ CONTEXTS = {
     "Basic Auth Credentials": (r"://:[^\s:/@]{8}", r"[a-z]://:([^\s:/@'\"$<{]{8,})@[\w.-]"),
     "Connection String": (
         r"(?:sharedaccesskey|password|pwd)=[^;\s]{8}",
-        r"(?i:;\s*(?:SharedAccessKey|password|pwd)=)([^;\s\"'{}$<>]{8,})",
+        r"(?i:(?:;\s*|\b(?:host|user|dbname|port)=[^\s,;\"']+\s)(?:SharedAccessKey|password|pwd)=)([^;\s\"'{}$<>]{8,})",
     ),
     "Azure SAS": (r"[?&]sig=[a-z0-9%+/_-]{12}", r"[?&]sig=([A-Za-z0-9%+/=_-]{40,})"),
     "Password Element": (
         r"<password>[^<\s]|password\"\s+value=\"",
         r"(?i:<password>|password\"\s+value=\")([^<>\"\s{}$]{8,})",
     ),
+    "Encrypted Element": (
+        r"<(?:password|passphrase|master|secret)>\{[a-z0-9+/=]{8}",
+        r"(?i:<(?:password|passphrase|master|secret)>)\{([A-Za-z0-9+/=]{20,})\}",
+    ),
+    "Consul Key": (r"encrypt\"?\s*[=:]\s*\"[a-z0-9+/]{5}", r"encrypt\"?\s*[=:]\s*\"([A-Za-z0-9+/]{43}=)\""),
+    "Bundler Key": (
+        r"[\" ][0-9a-f]{8}:[0-9a-f]{8}",
+        r"\bBUNDLE_[A-Z0-9_]+:\s*\"?([0-9a-f]{8}:[0-9a-f]{8})\b",
+    ),
     "AWS Session Token": (
         r"aws_session_token",
         r"(?i:aws_session_token)\s*[=:]\s*[\"']?([A-Za-z0-9/+=]{100,})",
     ),
     "Password Of A Database": (
-        r"identified\s+by\s|[?&]password=",
-        r"(?i:\bidentified\s+by\s+['\"]|[?&]password=)([^\s\"'&{}$<>]{8,})",
+        r"identified\s+by\s|[?&]password=|password '",
+        r"(?i:\bidentified\s+by\s+['\"]|[?&]password=|\bpassword\s+')([^\s\"'&{}$<>]{8,})",
     ),
     "PHP Constant": (
         r"define\(\s*['\"]",
@@ -283,7 +383,16 @@ CONTEXTS = {
 }
 # The minimum length of a password that cannot be anything else.
 SHORTEST = {"Password Of MySQL": 4}
-PASSWORDS = frozenset(CONTEXTS) - {"Environment Variable", "Access Token", "Header With Key"}
+PASSWORDS = frozenset(CONTEXTS) - {
+    "Environment Variable",
+    "Access Token",
+    "Default Of A Secret",
+    "Secret Of An Option",
+    "Secret In An Address",
+    "Argument Of A Client",
+    "JSON Web Key",
+    "Header With Key",
+}
 # Files whose format has secrets without a word for them: the name, and what is before each. The lines of a
 # diff begin with a sign.
 BY_FILE = {
@@ -294,5 +403,10 @@ BY_FILE = {
     **dict.fromkeys(("codecov.yml", ".codecov.yml"), rf"\btoken:\s*[\"']?({_UUID})"),
     "master.key": r"^[ +-]?([0-9a-f]{32})\s*$",
     ".git-credentials": r"://[^:]+:([^@]+)@",
+    ".env": (
+        r"^[ +-]?\s*(?:export\s+)?(?:\w*(?i:passphrase|credentials?|passcode)|(?:[A-Z0-9_]*_)?PIN)"
+        r"\s*=\s*[\"']?([^\s\"'$]+)"
+    ),
+    ".yarnrc.yml": r"npmAuth(?:Token|Ident):\s*[\"']?([^\s\"'$]+)",
     ".pypirc": r"^[ +-]?password\s*[=:]\s*(\S+)",
 }

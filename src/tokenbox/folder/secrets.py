@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import re2
@@ -95,11 +95,13 @@ _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
 # A private key as far as its last line, or, if that is missing, as in a file of PuTTY, as far as it is in
 # base64. The lines that a diff removes begin with a dash.
 _PRIVATE_KEY = (
-    rb"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-Lines: [0-9]{1,4}(?=\s))"
+    rb"(-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V[0-9])-----"
+    rb"|Private-Lines: [0-9]{1,4}(?=\s))"
     rb"((?:[^-]|-(?!----)){40,20000}?(?=-{5,6}END)"
     rb"|(?:(?:\s|\\[nr]|[\"',.+#>|*]|(?<=\n)-){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
     rb"(?:(?:\s|\\[nr]){1,4}-?[A-Za-z0-9+/]{0,19}(?:={1,2}|(?=\s{1,2}[ +-]?Private-MAC)))?)"
 )
+_PRIVATE_KEY_MARKS = (b"PRIVATE KEY", b"Private-Lines: ", b"OpenVPN Static key")
 # Data of a key, not a row of x; without it the text is code that reads or writes keys.
 _KEY_DATA = re.compile(
     rb"(?<!\\)(?!(.)\1{19})(?:(?=[A-Za-z+/=]{0,20}[0-9])[A-Za-z0-9+/=]{20}|[A-Za-z+/=]{32})"
@@ -111,7 +113,7 @@ _REST = r"[A-Za-z0-9_+/=.~-]*"
 # A shorter value may stand in the line by chance: it is replaced where nothing of a word is around it, and a
 # password in an address only there.
 _MIN_UNIQUE = 8
-_WHOLE_VALUES = frozenset(("Secret Keyword", "Credentials", *CONTEXTS))
+_BY_WORDS = frozenset(("Secret Keyword", "Credentials", *CONTEXTS))
 # The tokens of Slack are longer: ``GHSA-xoxo-1234-xoxo`` is an advisory.
 _MIN_SLACK = 20
 # Longer lines are data or minified, and some detectors take more than linear time: only what is around
@@ -144,7 +146,7 @@ class _LineNumbers:
 def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``, and return a note for each."""
     notes: list[Note] = []
-    if b"PRIVATE KEY" in content or b"Private-Lines: " in content:
+    if any(mark in content for mark in _PRIVATE_KEY_MARKS):
         content = _without_private_keys(content, path, notes)
     by_file = _by_file(path)
     lines = _suspicious_lines(content) if by_file is None else _lines(content)
@@ -156,13 +158,14 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
         is_long = end - start > _MAX_LINE and len(content[start:end].decode("utf-8", "replace")) > _MAX_LINE
         for first, last in _possible(content, start, end) if is_long else ((start, end),):
             line = content[first:last].decode("utf-8", "surrogateescape")
-            if not (by_file or _needs_detectors(line, path)):
+            if not (_needs_detectors(line, path) or (by_file and by_file.search(content[first:last]))):
                 continue
             redacted = line
             found = _secrets_in(line, path, keys_only=is_long)
-            for finding in sorted(found, key=lambda f: (-len(f.value), f)):
-                redacted = _value(finding).sub(f"[redacted: {finding.kind}]", redacted)
-                notes.append(Note(shown(path), NoteKind.SECRET, finding.kind, numbers.at(start)))
+            for finding in sorted(found, key=partial(_order, line)):
+                redacted, times = _value(finding).subn(f"[redacted: {finding.kind}]", redacted)
+                if times:
+                    notes.append(Note(shown(path), NoteKind.SECRET, finding.kind, numbers.at(start)))
             if redacted != line:
                 pieces += (content[done:first], redacted.encode("utf-8", "surrogateescape"))
                 done = last
@@ -170,12 +173,18 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     return result, sorted(set(notes), key=lambda note: note.order)
 
 
+def _order(line: str, finding: _Finding) -> tuple[int, bool, _Finding]:
+    """Sort what takes more of the line first, and the kind of a key before the word that stands before it."""
+    match = _value(finding).search(line)
+    return -len(match[0]) if match else 0, finding.kind in _BY_WORDS, finding
+
+
 def _value(finding: _Finding) -> re.Pattern[str]:
     """Return the pattern of what to replace in the line of a finding."""
     value = re.escape(finding.value)
     if finding.kind == "Basic Auth Credentials":
         return re.compile(f"(?<=:){value}(?=@)")
-    if len(finding.value) < _MIN_UNIQUE and finding.kind in _WHOLE_VALUES:
+    if len(finding.value) < _MIN_UNIQUE and finding.kind in _BY_WORDS:
         return re.compile(rf"(?:(?<!\w)|(?<=\s-p)){value}(?!\w)")  # mysql -pPASSWORD
     return re.compile(value + _REST)
 
@@ -249,7 +258,7 @@ def _any_context() -> re.Pattern[bytes]:
 
 def _by_file(path: str) -> re.Pattern[bytes] | None:
     """Return the pattern of the secrets in a file of this name, if its format has such."""
-    pattern = BY_FILE.get(path.rpartition("/")[2].lower())
+    pattern = BY_FILE.get(".env" if _is_environment(path) else path.rpartition("/")[2].lower())
     return None if pattern is None else re2.compile(pattern.encode())
 
 
@@ -351,7 +360,7 @@ def _known_shapes(line: str, path: str, *, keys_only: bool) -> Iterator[_Finding
             yield _Finding("Credentials", value)
     for kind, context in () if in_test or keys_only or not _any_context().search(data) else _contexts():
         for found in context.finditer(data):
-            value = found[1].decode()
+            value = next(filter(None, found.groups())).decode()
             is_password, least = kind in PASSWORDS, SHORTEST.get(kind, made_up.MIN_VALUE)
             may_be = made_up.may_be_password(value, least) if is_password else made_up.is_random(value)
             if may_be and not made_up.is_placeholder(value):
