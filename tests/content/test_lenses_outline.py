@@ -322,6 +322,49 @@ SIGNATURES = {
 }
 
 
+def test_statements_at_the_top_of_a_file_of_csharp_are_no_members() -> None:
+    source = (
+        'var app = Builder.Build();\napp.MapGet("/", () => 1);\nif (args.Length > 0) { Run(1); }\n'
+        "int Add(int a, int b) => a + b;\napp.Run();\nclass A\n{\n    int F() { return 1; }\n}\n"
+    )
+    outline = seen("outline('csharp')", source + "\n" * 200)
+    assert outline.splitlines()[1:] == [
+        "var app = Builder.Build();",
+        "int Add(int a, int b)",
+        "class A",
+        "    int F()",
+    ]
+
+
+def test_empty_functions_of_lua_are_functions() -> None:
+    """In a loop they were missing, as the variables there are."""
+    source = "for i = 1, 3 do\n  function M.empty() end\n  local n = 1\n  function M.f(a) return a end\nend\n"
+    source += "function M.top() end\nlocal g = function(a, b) end\n"
+    outline = seen("outline('lua')", source + "\n" * 200)
+    assert outline.splitlines()[1:] == [
+        "  function M.empty()",
+        "  function M.f(a)",
+        "function M.top()",
+        "local g = function(a, b)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "outline"),
+    [
+        ("rust", "#![allow(dead_code)]\n#![no_std]\npub const A: u8 = 1;\n", ["pub const A: u8 = 1;"]),
+        ("php", "<?php\ndefine('A', 3);\nrun('B', 3);\n", ["define('A', 3);"]),
+        (
+            "css",
+            "@keyframes spin {\n  from { a: b }\n}\n.a { b: c }\n",
+            ["@keyframes spin { ...", ".a"],
+        ),
+    ],
+)
+def test_constants_and_named_rules_are_members(language: str, source: str, outline: list[str]) -> None:
+    assert seen(f"outline('{language}')", source + "\n" * 200).splitlines()[1:] == outline
+
+
 def test_a_call_with_a_block_that_names_a_symbol_is_a_definition_in_ruby() -> None:
     known = BY_NAME["ruby"]
     body = "".join(f"    munge_{n} 'x'\n" for n in range(30))

@@ -38,7 +38,7 @@ is_member = _like(
     r"(?:.*(?:_declaration|_definition|_signature|_item|_field|_property|_alias|_variant|_case|_entry|_spec|_elem|_constant)$"
     r"|declaration|property_declaration|preproc_def|preproc_function_def|enumerator|signature|const_element"
     r"|type_definition|type_alias_statement|using_alias|class|module|method|singleton_method|create_\w+|associated_type|macro_invocation|column_definition"
-    r"|event_field_declaration)$"
+    r"|event_field_declaration|keyframes_statement)$"
 )
 # Members that are signatures on all their lines: they have no value that could be cut.
 is_signature = _like(
@@ -59,7 +59,7 @@ ABOVE = frozenset("attribute_item decorator attribute annotation".split())
 # Nodes that are never definitions.
 is_skipped = _like(
     r"import|include|package(?!_object|_clause)|use_decl|using_directive|namespace_use|extern_alias|export_clause|access_specifier"
-    r"|preproc_(?:include|call|ifdef_name)|decorator|attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"
+    r"|preproc_(?:include|call|ifdef_name)|decorator|(?:inner_)?attribute|empty_statement|hash_bang|php_tag|header|modifiers?$"
     r"|shebang|open_module"
 )
 # Types of C and C++ that are only declared if they have no body; their definition is elsewhere.
@@ -110,6 +110,7 @@ FUNCTION_VALUES = frozenset("function_expression arrow_function function do_bloc
 BLOCKS = frozenset(("do_block", "block"))
 SYMBOLS = frozenset(("simple_symbol", "hash_key_symbol"))
 METHODS = frozenset(("method", "singleton_method"))
+CLOSED_BY_END = frozenset(("function_declaration", "function_definition"))
 TYPE_LITERALS = frozenset(("struct_type", "interface_type", "object_type"))
 is_body = _like(
     r".*_body$|body|block|.*_block$|.*declaration_list|enumerator_list|object_type|struct_type|interface_type"

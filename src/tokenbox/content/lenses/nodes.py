@@ -115,6 +115,9 @@ def body_of(node: Node) -> Node | None:
         and types.RULES.isdisjoint(c.type for c in found.named_children)
     ):
         return None  # of CSS: it declares properties, as ``@font-face`` does
+    last = node.children[-1] if found is None and node.type in types.CLOSED_BY_END else None
+    if last is not None and last.type == "end":
+        return last  # of Lua: an empty function has no body
     return found
 
 
@@ -234,6 +237,8 @@ def is_member(node: Node, *, within: bool) -> bool:
         return target.type.startswith("assignment") and (within or rows(node) < LONG_CALL)
     if node.type in types.TRANSPARENT:
         return False
+    if node.type == "global_statement":  # of C#: most are calls
+        return node.named_child_count == 1 and node.named_children[0].type == "local_declaration_statement"
     if within:
         is_statement = node.type.endswith("_statement") and node.type not in types.MEMBER_STATEMENTS
         return not is_statement and node.type not in ("call", "string")

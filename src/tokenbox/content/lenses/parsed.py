@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from tokenbox.content.lenses.languages import Language
 
 
-# Calls that declare: members in Ruby, in pages the interface of a component.
+# Calls that declare: members in Ruby, constants in PHP, in pages the interface of a component.
 _DECLARING_CALLS = {
     "ruby": re.compile(
         rb"(?:attr_\w+|has_\w+|belongs_to|validates?|scope|enum|delegate|include|extend|field|attribute|alias_method"
         rb"|property|option|argument|before_\w+|after_\w+|around_\w+|define_method|helper_method)[ (]"
     ),
+    "php": re.compile(rb"define ?\("),
     "vue": re.compile(
         rb"(?:(?:const|let) [^=]{1,200}= *)?(?:withDefaults\( *)?"
         rb"define(?:Props|Emits|Models?|Slots|Expose|Options)\b|\$: "
