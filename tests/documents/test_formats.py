@@ -139,6 +139,21 @@ def test_weights_are_exactly_what_is_written(suffix: str, text: str, written: st
     assert read(text.format(written), suffix).sections[0].grow == meant
 
 
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".toml", "[[sections]]\nid = 'a'\ncontent = {{x = {0}, y = [{0}, 1.10, {{z = 3}}]}}"),
+        (".yaml", "sections:\n- id: a\n  content: {{x: {0}, y: [{0}, 1.10, {{z: 3}}]}}"),
+        (".json", '{{"sections": [{{"id": "a", "content": {{"x": {0}, "y": [{0}, 1.10, {{"z": 3}}]}}}}]}}'),
+    ],
+)
+def test_a_number_of_a_content_keeps_its_digits(suffix: str, text: str) -> None:
+    """It became a float: 1.2345678901234567e+19."""
+    number = "12345678901234567890.12345678901234567890"
+    items = read(text.format(number), suffix).sections[0].items
+    assert items == (f"x: {number}", f'y: [{number}, 1.10, {{"z": 3}}]')
+
+
 def test_null_takes_a_default_back() -> None:
     text = (
         "defaults: {strategy: squeeze, role: user}\nsections: [{id: a, content: x, strategy: null, role: ~}]"

@@ -342,7 +342,7 @@ class Section:
         if isinstance(value, str):
             return value
         try:
-            return json.dumps(value, ensure_ascii=False, allow_nan=False)
+            return _json(value)
         except RecursionError:
             self._refuse("content", "has an item that is nested too deeply")
         except (TypeError, ValueError) as error:
@@ -388,6 +388,28 @@ class Section:
             return parse_pipeline(value)
         except LensError as error:
             raise type(error)(f"section {self.id!r}: {error}", id=self.id, **error.details) from None
+
+
+def _json(value: object) -> str:
+    """Return a value as JSON, with all digits of its decimal numbers, which ``json`` does not write."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except TypeError:
+        return _json_with_decimals(value)
+
+
+def _json_with_decimals(value: object) -> str:
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        members = (
+            f"{json.dumps(key, ensure_ascii=False)}: {_json_with_decimals(inner)}"
+            for key, inner in value.items()
+        )
+        return "{" + ", ".join(members) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_json_with_decimals, value))}]"
+    if isinstance(value, Decimal) and value.is_finite():
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 _FIELDS = tuple(

@@ -176,7 +176,7 @@ def item(given: PlacedValue) -> object:
         if not Decimal(value).is_finite() or math.isinf(float(value)):
             message = f"must be a finite number, not {described(value)}."
             raise given.error(DocumentCode.BAD_VALUE, message)
-        return float(value)
+        return value
     return text(given)
 
 
