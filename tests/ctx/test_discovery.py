@@ -15,6 +15,7 @@ from tokenbox import ctx
 from tokenbox.catalog import ModelLimits
 from tokenbox.compose.requests import By, Count
 from tokenbox.config import load, servers
+from tokenbox.files import CACHE_VARIABLE
 from tokenbox.policy.errors import UnknownWindow
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ __all__ = ["upstream"]
 @pytest.fixture(autouse=True)
 def _nothing_was_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(servers, "_own", {})
-    monkeypatch.setenv(servers.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
 
 
 def settings(
