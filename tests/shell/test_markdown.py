@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokenbox.cli.markdown import Markdown
-from tokenbox.cli.screens import TerminalScreen
+from tokenbox.cli.screens import TerminalScreen, safe
 from tokenbox.render.lines import cells
 
 if TYPE_CHECKING:
@@ -185,3 +185,8 @@ def test_a_terminal_gets_no_control_characters_of_a_text(
         screen.text(text)
     sys.stdout.flush()
     assert capfdbinary.readouterr().out == b"one \\x1b]52;c;eA==\\x07\ntwo\nlines \\x9b2J\n"
+
+
+def test_what_moves_or_reorders_text_is_made_visible() -> None:
+    assert safe("\x1b[31m \u202egnp.exe \u202d\x9b") == r"\x1b[31m \u202egnp.exe \u202d\x9b"
+    assert safe("\u05d0\u200f\n\t\u2028") == "\u05d0\u200f\n\t\u2028"

@@ -22,8 +22,9 @@ from tokenbox.render.lines import Line, plain, printable, wrap
 from tokenbox.shell.running import Keyboard, hide_keys
 from tokenbox.shell.screen import Approval
 
-# Control characters from a model, which could move the cursor, change colours or hide text.
-_UNSAFE: Final = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
+# Control characters from a model, which could move the cursor, change colours or hide text; and the overrides
+# U+202D and U+202E, which show text in another order than it has.
+_UNSAFE: Final = re.compile(r"[^\n\t\x20-\x7e\xa0-\u202c\u202f-\U0010ffff]")
 _ANSWERS: Final = {
     "y": Approval.ONCE,
     "yes": Approval.ONCE,
@@ -34,7 +35,7 @@ _FAINT, _RED, _PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
 
 def safe(text: str) -> str:
-    """Return the text of a model with every control character made visible."""
+    """Return the text of a model with every control character and override of direction made visible."""
     return _UNSAFE.sub(lambda match: printable(match[0]), text)
 
 
