@@ -10,6 +10,7 @@ import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
 from functools import partial
 from http.client import HTTPConnection, HTTPException
@@ -22,8 +23,11 @@ from tests.gateway.running import make_key, wait_until_up
 from tests.gateway.stub import usage_of
 from tests.services import free_port, redis_server
 from tests.waiting import SECONDS, until
+from tokenbox.gateway.accounts import exceeded
+from tokenbox.ledger.quota import Bucket, Quota, QuotaLevel
 from tokenbox.ledger.totals import Sum
 from tokenbox.store.calls import CallSpan
+from tokenbox.store.quotas import QuotaExceeded
 from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
@@ -71,6 +75,29 @@ def stores_of(request: pytest.FixtureRequest, folder: Path) -> tuple[str, list[s
     if request.param == "redis":
         options += ["--redis", request.getfixturevalue("redis_url")]
     return database, options
+
+
+@pytest.mark.parametrize(
+    ("quota", "used", "needs", "said"),
+    [
+        (
+            "300 tokens/hour",
+            299,
+            1224,
+            "is 300 tokens/hour, with 1 token left, and the request may use 1,224 tokens in all.",
+        ),
+        (
+            "$0.01/day",
+            8_550,
+            142_680_000,
+            "is $0.01/day, with $0.00999145 left, and the request may use $0.14268 in all.",
+        ),
+    ],
+)
+def test_a_refusal_names_the_unit_of_each_amount_once(quota: str, used: int, needs: int, said: str) -> None:
+    now = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    level = QuotaLevel(Bucket.at("k", Quota.parse(quota), now), used)
+    assert said in exceeded(QuotaExceeded(level, needs), now).message
 
 
 @pytest.fixture(params=STORES)

@@ -16,7 +16,7 @@ from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
 from tokenbox.integers import MAX_INTEGER
-from tokenbox.ledger.cost import cost_at_most, cost_of
+from tokenbox.ledger.cost import cost_at_most, cost_of, money_text
 from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, dollars_of, nanodollars
 from tokenbox.providers.shapes import at
 from tokenbox.store.owners import OwnerKind
@@ -238,14 +238,13 @@ def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
         headers.append((b"x-should-retry", b"false"))
     owner = level.bucket.key_id.partition(":")[0]
     whose = owner if owner in set(OwnerKind) else "key"
-    unit = "tokens" if quota.unit is QuotaUnit.TOKENS else "dollars"
+    left, needs = (_shown(amount, quota.unit) for amount in (level.left, error.amount))
     advice = "Ask for less at once" if never else f"Try again in {plural(wait, 'second')}, or ask for less"
     return Refusal(
         429,
         "quota_exceeded",
-        f"Rate limit reached: the quota of this {whose} is {quota}, {_shown(level.left, quota.unit)} of it "
-        f"are left, and the request may use {_shown(error.amount, quota.unit)} {unit} in all. "
-        f"{advice}.",
+        f"Rate limit reached: the quota of this {whose} is {quota}, with {left} left, and the request "
+        f"may use {needs} in all. {advice}.",
         None,
         {
             "quota": str(quota),
@@ -270,4 +269,4 @@ def limit_headers(level: QuotaLevel, now: datetime) -> Headers:
 
 
 def _shown(amount: int, unit: QuotaUnit) -> str:
-    return f"{amount:,}" if unit is QuotaUnit.TOKENS else f"${dollars_of(amount):f}"
+    return plural(amount, "token") if unit is QuotaUnit.TOKENS else f"${money_text(dollars_of(amount))}"
