@@ -232,7 +232,7 @@ def test_a_session_goes_on_with_the_instructions_of_its_project_only(
 def test_a_saved_session_that_cannot_be_used_changes_nothing(start: Begin, tmp_path: Path) -> None:
     session, heard = start()
     session.context.conversation.user("hello")
-    saved = {"tokenbox_session": 1, "name": "x", "settings": {"token_budget": 10**30}}
+    saved = {"tokenbox_session": 1, "name": "x", "settings": {"token_budget": 10**30, "project": {}}}
     turns = [{"message": {"role": "user", "content": "hi"}, "written": "2026-11-21T12:00:00.000000Z"}]
     turns.append({**turns[0], "message": {"role": "nobody", "content": "hi"}})
     for name, some in (("bad", turns), ("good", turns[:1])):
@@ -244,6 +244,7 @@ def test_a_saved_session_that_cannot_be_used_changes_nothing(start: Begin, tmp_p
     assert session.record.session_id is None
     take(session, ":load good.json")
     assert len(heard.problems) == 1
+    assert "project" not in heard.everything
     assert heard.notices[-1].startswith("[continuing 'good ")
     assert session.context.budget == budget
 

@@ -100,14 +100,15 @@ def _restore(session: Session, settings: object, model: str | None) -> None:
     if type(budget) is int and 0 <= budget <= MAX_TOKENS and not _is_flag(session, "shell.token_budget"):
         session.set_budget(budget)
     session.proposals_on = settings.get("tools") is True
-    if "project" in settings:
-        _restore_project(session, settings["project"])
+    project = settings.get("project", "")
+    if project is None or (isinstance(project, str) and project):
+        _restore_project(session, project)
     folder = settings.get("folder")
     if isinstance(folder, str) and folder != session.place.folder:
         session.screen.notice(f"[its folder was {folder}; to change to it: !cd {shlex.quote(folder)}]")
 
 
-def _restore_project(session: Session, path: object) -> None:
+def _restore_project(session: Session, path: str | None) -> None:
     """Restore the project instructions that are those of the current folder.
 
     Others are only named: a session may come from a file, which must not choose what is read and sent.
