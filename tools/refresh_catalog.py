@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from importlib.metadata import version
 from importlib.resources import files
@@ -36,6 +37,8 @@ CTXLEN_FORMAT = 1
 UNQUALIFIED = ("openai", "anthropic", "gemini")
 # Prefixes of names that only Azure uses; its models may have smaller windows.
 AZURE_ONLY = ("gpt-35", "gpt-41")
+# gpt-5-1 is another spelling of gpt-5.1.
+DASHED_VERSION = re.compile(r"^(gpt-\d)-(\d)(?=-|$)")
 VARIANTS = frozenset({"chat", "codex", "max", "mini", "nano", "pro"})
 # Names of providers: of models.dev, and ours.
 MODELS_DEV = {
@@ -169,8 +172,11 @@ def aliases() -> dict[str, str]:
             alias = own_id(maker, name).lower()
             if alias in known or first_party(name) != maker or name.startswith(AZURE_ONLY):
                 continue
-            if variant(name) == variant(model.id):  # genai-prices joins models that have the same price
+            if variant(name) == variant(model.id):
                 found.setdefault(alias, known[key.lower()])
+            elif (dotted := DASHED_VERSION.sub(r"\1.\2", alias)) in known:
+                # genai-prices joins models that have the same price.
+                found.setdefault(alias, known[dotted])
     return dict(sorted(found.items()))
 
 

@@ -119,6 +119,8 @@ def test_a_model_that_only_the_user_knows() -> None:
         ("models/gemini-1.5-pro", "models/gemini-1.5-pro", 1_000_000, None),
         ("gpt-5.1-chat", "gpt-5.1-chat-latest", 128_000, 128_000),
         ("gpt-5.2-chat-latest", "gpt-5.2-chat-latest", 128_000, 128_000),
+        ("gpt-5-2-chat-latest", "gpt-5.2-chat-latest", 128_000, 128_000),
+        ("gpt-5-1-codex-max", "gpt-5.1-codex-max", 400_000, 272_000),
         ("gpt-5-chat", "gpt-5-chat", 128_000, 128_000),
         ("azure/gpt-5-chat", "azure/gpt-5-chat", 128_000, 128_000),
     ],

@@ -134,7 +134,10 @@ def _published_limits(wanted: str, keys: list[str]) -> list[ModelLimits]:
     base = undated(wanted)
     if base is not None:
         found += _from_base(base, found)
-    if (window := _ON_ITS_PAGE.get(bare_name(wanted))) is not None:
+    window = next(
+        (_ON_ITS_PAGE[name] for name in map(bare_name, (wanted, *keys)) if name in _ON_ITS_PAGE), None
+    )
+    if window is not None:
         found.append(ModelLimits(Figure(window, "OpenAI, page of the model", "2026-11-29")))
     card = None if found else card_of(wanted)
     if card is not None:
