@@ -542,6 +542,22 @@ def test_prompts_of_completions_are_counted_alike_by_both_rules(model: models.Mo
 
 
 @pytest.mark.parametrize("server", ["llama.cpp", "transformers"])
+def test_an_image_beside_a_role_that_only_the_server_knows(server: str, model: models.Model) -> None:
+    """A gateway counts it, as it counts a text in that role: it had been refused."""
+    chat = ChatFormat.open(model.gguf, server=server)
+    text = {"type": "text", "text": "hi"}
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+
+    def total(*parts: dict[str, Any]) -> int:
+        messages = [{"role": "user", "content": "x"}, {"role": "critic", "content": list(parts)}]
+        found = chat.count_request(read_request(messages, strict=False))
+        assert not found.exact
+        return found.total
+
+    assert total(text) < total(text, image)
+
+
+@pytest.mark.parametrize("server", ["llama.cpp", "transformers"])
 def test_a_template_takes_the_callers_cost_of_an_image(server: str, tmp_path: Path) -> None:
     """Whole, in a conversation, and by the file's name; free images make no count exact."""
     folder = models.write(tmp_path, models.PARTS).folder
