@@ -229,9 +229,13 @@ def test_a_public_name_proves_no_vocabulary_at_another_server(model: str) -> Non
             "messages": [{"role": "user", "content": "hi"}],
             "tools": [{"name": "f", "input_schema": {}, "input_examples": [{"a": "word " * 999}]}],
         },
+        {
+            "messages": [{"role": "user", "content": "hi"}],
+            "tools": [{"name": "f", "input_schema": {}, "parameters": {"a": "word " * 999}}],
+        },
         {"prompt": "hi", "tools": "word " * 999},
     ],
-    ids=["a refusal", "a part", "a system prompt", "a tool", "a field of chats"],
+    ids=["a refusal", "a part", "a system prompt", "a tool", "a tool of two schemas", "a field of chats"],
 )
 def test_text_in_any_place_costs_what_it_is(body: dict[str, Any], model: str) -> None:
     count = tokenbox.count(body, model)

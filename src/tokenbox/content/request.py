@@ -395,7 +395,7 @@ def _tool(tool: Mapping[str, Any]) -> tuple[Object, bool]:
     if isinstance(tool.get("function"), Mapping):
         return freeze_object(tool, "tool"), True
     function: dict[str, Any] | None = None
-    if tool.get("type") in (None, "custom") and "input_schema" in tool:
+    if tool.get("type") in (None, "custom") and "input_schema" in tool and "parameters" not in tool:
         function = {"name": None, "description": "", **_uncached(tool), "parameters": tool["input_schema"]}
         del function["input_schema"]
         function.pop("type", None)
