@@ -155,21 +155,6 @@ def test_a_replay_that_differs_gives_a_reason(field: str, value: object, said: s
     assert said in str(found.reason)
 
 
-@pytest.mark.parametrize(("model", "same"), [("of-nobody", True), ("gpt-4o", True), ("llama-3.1-8b", False)])
-def test_a_figure_without_a_mark_has_that_of_the_tokenizer(model: str, same: bool) -> None:
-    """Older bundles of messages have no mark at the figure, and are read by that of the tokenizer."""
-    found: list[Evidence] = []
-    tokenbox.layout([{"id": "a", "role": "user", "content": "Hi"}], 99, model=model, proof=found.append)
-    contents, texts = contents_of(found[0])
-    predicate = contents.manifest.predicate
-    figures = {name: value for name, value in predicate["figures"].items() if name != "exact"}
-    record = {**contents.manifest.record, "predicate": {**predicate, "figures": figures}}
-    older = Contents(
-        Manifest(contents.manifest.id, record), contents.inputs, contents.decisions, contents.summaries
-    )
-    assert replay(older, texts).same is same
-
-
 def test_what_differs_is_named() -> None:
     contents, texts = contents_of(layout_evidence())
     found = replay(contents, texts, tokenbox.tokenizers.registry.get("facet-units"))

@@ -135,8 +135,6 @@ def _underived(contents: Contents, again: Contents, taken: frozenset[str]) -> Ca
     }
     models = {f"{label}.remedy.models" for side in (contents, again) for label, _ in decisions_of(side)}
     underived = taken | figures | code | sources | models
-    if _mark(predicate) == _mark(now):
-        underived |= {"figures.exact"}
 
     def is_underived(field: str) -> bool:
         above = {field[: end.start()] for end in re.finditer(r"[.\[]", field)}
@@ -148,11 +146,6 @@ def _underived(contents: Contents, again: Contents, taken: frozenset[str]) -> Ca
         )
 
     return is_underived
-
-
-def _mark(predicate: Record) -> object:
-    """Return whether a count is exact: bundles of before had that of the tokenizer, not one of the figure."""
-    return cast("Record", predicate["figures"]).get("exact", cast("Record", predicate["tokenizer"])["exact"])
 
 
 def recorded_arguments(function: RecordedFunction[..., Any], recorded: Recorded) -> dict[str, Any]:
