@@ -738,7 +738,7 @@ def test_nothing_is_left_of_a_secret_that_contains_another() -> None:
     inner = SECRETS["GitHub Token"]
     cleaned, notes = redact(f'password = "kR7wq2/{inner}"\n'.encode(), "a.py")
     assert cleaned == b'password = "[redacted: Secret Keyword]"\n'
-    assert {note.detail for note in notes} == {"Secret Keyword", "GitHub Token"}
+    assert [note.detail for note in notes] == ["Secret Keyword"]
 
 
 def test_a_line_is_long_by_its_characters() -> None:
