@@ -110,14 +110,15 @@ def _is_text(part: Part | str) -> bool:
 
 def _is_call(call: Frozen) -> bool:
     given = dict(call) if isinstance(call, Object) else {}
-    name, function = given.get("id"), given.get("function")
+    if given.keys() != {"id", "type", "function"}:
+        return False
+    name, function = given["id"], given["function"]
     return (
-        len(given) == len(("id", "type", "function"))
-        and given.get("type") == "function"
+        given["type"] == "function"
         and isinstance(name, str)
         and len(name) <= _LONGEST_ID
         and isinstance(function, Object)
-        and {key for key, _ in function} == {"name", "arguments"}
+        and dict(function).keys() == {"name", "arguments"}
     )
 
 

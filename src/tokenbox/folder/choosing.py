@@ -317,13 +317,13 @@ class Board:
         return 0 if price is None or price <= room else self._show_part([best], room)
 
     def _show_part(self, upgrades: Sequence[Upgrade], room: int, *, cuts_lines: bool = False) -> int:
-        """Show the first lines of the piece worth most that is not shown yet, and return their tokens.
+        """Show the first lines of the first piece that is not shown yet, and return their tokens.
 
         ``cuts_lines``: up to a place in a line, for a piece whose first lines are too long.
         """
         if room < _MIN_PART_TOKENS:
             return 0
-        for upgrade in sorted(upgrades, key=_by_worth)[:_MAX_TRIES]:
+        for upgrade in upgrades[:_MAX_TRIES]:
             i, p = self._items[upgrade.item]
             candidate = self.candidates[i]
             before = candidate.forms[p]

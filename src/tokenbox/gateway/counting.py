@@ -383,7 +383,7 @@ def _load_into(loading: Future[None], tokenizer: Tokenizer) -> None:
 
 def _load(tokenizer: Tokenizer) -> None:
     """Load what the tokenizer would load while it counts."""
-    load_fast = getattr(getattr(tokenizer, "inner", tokenizer), "load_fast", None)
+    load_fast = getattr(tokenizer, "load_fast", None)
     if load_fast is None:
         tokenizer.count("x")
     else:

@@ -283,11 +283,10 @@ def _use(recorded: Recorded, original: ApiCall) -> ModelUse:
     identity = cast("Mapping[str, object]", recorded.predicate["tokenizer"])
     given = None if recorded.counter is None else str(recorded.counter)
     # The upstream decided whether a public name proves its vocabulary, and the bundle does not name it.
-    uses = [
-        resolve(original.model, counting=Counters(named=given, at_openai=at_openai))
-        for at_openai in (True, False)
-    ]
-    use = next((use for use in uses if use.counter.identity.to_dict() == identity), uses[0])
+    use = resolve(original.model, counting=Counters(named=given))
+    if use.counter.identity.to_dict() != identity:
+        elsewhere = resolve(original.model, counting=Counters(named=given, at_openai=False))
+        use = elsewhere if elsewhere.counter.identity.to_dict() == identity else use
     name = str(identity["name"])
     if given is not None or not identity["fingerprint"] or use.counter.identity.name == name:
         return use

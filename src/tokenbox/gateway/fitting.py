@@ -154,7 +154,7 @@ class CallFitting:
     ``whole`` is the decision about the request as it is. Each candidate is counted as a whole by ``count``,
     as the upstream will count it, about log2(n) times; ``tried`` receives the count of each, by the SHA-256
     of its body. ``summarize`` takes a text and a number of tokens, and returns a summary of at most
-    that size, or None if there is none. ``low_water`` is how far to evict (:func:`mark`).
+    so many tokens, or None. ``low_water`` is how far to evict (:func:`mark`).
     """
 
     whole: Admission

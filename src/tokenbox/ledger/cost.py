@@ -50,7 +50,7 @@ def money(value: object, most: int = MOST_DIGITS) -> Decimal:
 
 
 def has_digits(amount: Decimal, most: int = MOST_DIGITS) -> bool:
-    """Whether a finite amount has at most so many digits before and behind the point."""
+    """Return True if a finite amount has at most ``most`` digits before the point, and behind it."""
     return amount.adjusted() <= most and int(amount.as_tuple().exponent) >= -most
 
 

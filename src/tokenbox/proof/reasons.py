@@ -20,9 +20,10 @@ _NUMBERED: Final = re.compile(r"([\w.-]{1,100})[@/]([0-9]{1,9})")
 
 def reason(bundle: Contents, again: Contents) -> str:
     """Return a sentence on what made the bundle, if that can explain the differences of its replay."""
-    rules = [*_numbers(bundle).items()]
-    ours = _numbers(again)
-    others = [(name, number, ours[name]) for name, number in rules if ours.get(name, number) != number]
+    theirs, ours = _numbers(bundle), _numbers(again)
+    others = [
+        (name, number, ours[name]) for name, number in theirs.items() if ours.get(name, number) != number
+    ]
     if others:
         age = "an older" if any(number < here for _, number, here in others) else "a newer"
         names = ", ".join(f"version {number:,} of {name} (here {here:,})" for name, number, here in others)

@@ -48,6 +48,7 @@ class GuardedTokenizer(BaseTokenizer):
         self.cuts = getattr(inner, "cuts", None)
         self.cuts_proven = bool(getattr(inner, "cuts_proven", False))
         self.cheap = bool(getattr(inner, "cheap", False))
+        self.load_fast = getattr(inner, "load_fast", None)
         count = getattr(inner, "count", None)
         self._count: Callable[[str], object] = count if callable(count) else cast("Any", inner)
 
