@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tokenbox.conversation import Conversation
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.llama.segments import Segments
 from tokenbox.conversation.llama.session import LlamaSession
+from tokenbox.conversation.template_format import LlamaFormat
 from tokenbox.errors import TokenboxError
 from tokenbox.tokenizers.files import open_chat_vocabulary
 
@@ -202,6 +204,29 @@ def exchange(chance: random.Random, number: int) -> list[dict[str, Any]]:
     if chance.random() < 0.3:
         answer["reasoning_content"] = f"I think {number}."
     return [*said, answer]
+
+
+@pytest.mark.parametrize(
+    ("now", "exact"),
+    [
+        (dt.datetime(2026, 9, 30, 9, tzinfo=dt.UTC), True),  # September in all zones
+        (dt.datetime(2026, 9, 30, 11, tzinfo=dt.UTC), False),  # October in the easternmost ones
+        (dt.datetime(2026, 10, 1, 11, tzinfo=dt.UTC), False),  # September in the westernmost ones
+        (dt.datetime(2026, 9, 30, 9), False),  # noqa: DTZ001  # in an unknown zone
+    ],
+)
+def test_a_date_is_exact_if_it_counts_the_same_in_every_time_zone(
+    model: models.Model, now: dt.datetime, *, exact: bool
+) -> None:
+    source = "{{ strftime_now('%B') }}{% for message in messages %}{{ message.content }}{% endfor %}"
+    chat = ChatFormat.open(model.gguf, template=source, now=now)
+    assert isinstance(chat, LlamaFormat)
+    chat.identity = replace(chat.identity, exact=True)  # as if it was compared with a server
+    items = read_items([{"role": "user", "content": "Is it warm?"}])
+    session = chat.session()
+    session.frame([], ())
+    session.add(0, items[0])
+    assert session.count().exact is chat.count_request(Request.of_items(items)).exact is exact
 
 
 def counted(chat: TemplateFormat, items: Sequence[Item], tools: Any) -> object:  # noqa: ANN401  # JSON

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _OTHER_DAY: Final = dt.datetime(2031, 12, 3, 12, tzinfo=dt.UTC)
 _ONE_DAY: Final = dt.timedelta(days=1)
+_WESTERNMOST: Final = dt.timezone(dt.timedelta(hours=-12))
+_EASTERNMOST: Final = dt.timezone(dt.timedelta(hours=14))
 
 
 class TemplateFormat(CountsMedia):
@@ -200,9 +202,9 @@ class LlamaFormat(TemplateFormat):
     def others(
         self, request: ServerRequest, now: dt.datetime | None
     ) -> Iterator[tuple[ServerRequest, dt.datetime]]:
-        """Yield variants that the server may use: on neighbouring days, and with past thoughts kept."""
+        """Yield variants that the server may use: the days in other time zones, and past thoughts kept."""
         if self.template.prints_dates:
-            for day in (_OTHER_DAY,) if now is None else (now - _ONE_DAY, now + _ONE_DAY):
+            for day in _other_days(now):
                 yield request, day
         if self.template.preserves and "preserve_reasoning" not in request.variables:
             kept = {**request.variables, "preserve_reasoning": True}
@@ -210,6 +212,15 @@ class LlamaFormat(TemplateFormat):
 
     def session(self) -> RunningCount:
         return LlamaSession(self)
+
+
+def _other_days(now: dt.datetime | None) -> tuple[dt.datetime, ...]:
+    """Return times of the days that a server may have at that time, whose zone nobody knows."""
+    if now is None:
+        return (_OTHER_DAY,)
+    if now.tzinfo is None:
+        return (now - _ONE_DAY, now + _ONE_DAY)
+    return (now.astimezone(_WESTERNMOST), now.astimezone(_EASTERNMOST))
 
 
 class TransformersFormat(TemplateFormat):
