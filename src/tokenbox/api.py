@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tokenbox import folder, named_code
 from tokenbox.compose import breakpoints as changes
 from tokenbox.compose.bound import count_of_text
-from tokenbox.compose.layout import SEPARATOR, LayoutOptions
+from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
 from tokenbox.compose.remembered import counted
-from tokenbox.compose.requests import checked_count, with_unseen
+from tokenbox.compose.requests import Count, checked_count, with_unseen
 from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import costly_fields, read_request
@@ -27,7 +27,7 @@ from tokenbox.counters import (
     text_counter,
 )
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
-from tokenbox.errors import InvalidContent, shown
+from tokenbox.errors import ContextCriticalOverflow, InvalidContent, shown
 from tokenbox.integers import limit, token_budget
 from tokenbox.proof.proven import proven_layout
 from tokenbox.tokenizers.utf8 import utf8
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tokenbox.compose.block_whole import Summarize
     from tokenbox.compose.blocks import BlockLayout, Verbosity
     from tokenbox.compose.breakpoints import Breakpoint
-    from tokenbox.compose.layout import Layout
-    from tokenbox.compose.requests import Count
     from tokenbox.compose.sections import Groups
     from tokenbox.compose.selection import Selection
     from tokenbox.content.block_kinds import BlockType
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
     from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.conversation.record import Fitted
     from tokenbox.engine.result import Policy
-    from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.folder import PackedFolder
     from tokenbox.proof.evidence import Sink
     from tokenbox.tokenizers.cache import CountCache

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.messages import are_messages
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.requests import Count, RequestCounter
 from tokenbox.errors import TokenizerError, shown
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
     from tokenbox.content.section import Section
     from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.models import Counters

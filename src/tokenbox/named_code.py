@@ -15,12 +15,11 @@ from functools import cache, reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tokenbox.errors import CodeNotAllowed
+from tokenbox.errors import CodeNotAllowed, TokenboxError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from tokenbox.errors import TokenboxError
 
 T = TypeVar("T")
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tokenbox.compose.parts import PricedWhole
+from tokenbox.compose.parts import Parts, PricedWhole
 from tokenbox.compose.seamed import exact_whole
 from tokenbox.content.block_kinds import Priority
-from tokenbox.content.blocks import EmbeddingRefBlock, ImageBlock, PayloadBlock
+from tokenbox.content.blocks import Block, EmbeddingRefBlock, ImageBlock, PayloadBlock
 from tokenbox.content.section import Section
 from tokenbox.engine.ladder import SET_ASIDE, SLACK, Form
 from tokenbox.errors import ContextCriticalOverflow, RenderError, named, plural, raise_budget, shown
 from tokenbox.render.templates import (
     Framed,
+    Markup,
     block_body,
     block_description,
     block_label,
@@ -28,12 +29,7 @@ from tokenbox.render.templates import (
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from tokenbox.compose.counting import Counter
-    from tokenbox.compose.parts import Parts
-    from tokenbox.content.blocks import Block
-    from tokenbox.render.templates import Markup
     from tokenbox.tokenizers.patterns import CutRules
 
     class Summarize(Protocol):

@@ -15,22 +15,19 @@ from tokenbox.compose.seamed import NotSeamable, checked_total
 from tokenbox.content.block_kinds import BlockType, Priority
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities, wrong_field
 from tokenbox.content.canonical import record_digest
-from tokenbox.engine.ladder import Form, LadderRun
+from tokenbox.engine.ladder import Form, LadderRun, LadderStep
 from tokenbox.errors import EmptyInput, InvalidContent, NothingFits, RenderError, TokenizerError, shown
 from tokenbox.integers import MAX_INTEGER, token_budget
 from tokenbox.records import to_record
 from tokenbox.render.html import in_words, picture_of
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_description, block_label, is_text
-from tokenbox.tokenizers.cache import text_digest
-from tokenbox.tokenizers.protocol import AdditiveTokenizer
+from tokenbox.tokenizers.cache import CountCache, text_digest
+from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.compose.block_whole import Summarize
-    from tokenbox.engine.ladder import LadderStep
-    from tokenbox.tokenizers.cache import CountCache
-    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 
 SCHEMA = "tokenbox.blocks/1"

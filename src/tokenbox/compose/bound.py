@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.message import Message, Object, PartKind, Role, media_in, media_kind
+from tokenbox.content.message import Frozen, Message, Object, PartKind, Role, media_in, media_kind
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from tokenbox.content.message import Frozen
     from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import Tokenizer
 

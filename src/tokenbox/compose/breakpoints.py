@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.layout import Layout, decision
-from tokenbox.compose.seamed import NotSeamable, exact_whole
+from tokenbox.compose.layout import Layout, LayoutOptions, decision
+from tokenbox.compose.seamed import NotSeamable, SeamedWhole, exact_whole
 from tokenbox.compose.sections import checked_sections, lay_out_all
 from tokenbox.engine.box import shrink_section
 from tokenbox.engine.result import Action, Decision, Policy
-from tokenbox.errors import InvalidBudget
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 from tokenbox.integers import token_budget
 from tokenbox.records import AsRecord
 from tokenbox.tokenizers.protocol import AdditiveTokenizer
@@ -28,11 +28,8 @@ from tokenbox.tokenizers.protocol import AdditiveTokenizer
 if TYPE_CHECKING:
     from tokenbox.compose.columns import SectionColumns
     from tokenbox.compose.counting import Counter
-    from tokenbox.compose.layout import LayoutOptions
     from tokenbox.compose.parts import AdditiveWhole
-    from tokenbox.compose.seamed import SeamedWhole
     from tokenbox.content.section import Section
-    from tokenbox.errors import ContextCriticalOverflow
 
     At = Callable[[int], Layout | ContextCriticalOverflow]
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, cast
 from tokenbox.compose.columns import SectionColumns, contents_of
 from tokenbox.compose.cutting import SectionCuts
 from tokenbox.compose.reuse import MEASUREMENTS, Measured
-from tokenbox.content.section import Text
+from tokenbox.content.section import Section, Text
 from tokenbox.errors import LayoutError, shown
 from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
-from tokenbox.tokenizers.protocol import AdditiveTokenizer
+from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.content.section import Section
-    from tokenbox.tokenizers.protocol import Tokenizer
 
 # Shared by all layouts of the process, so that a layout after one change counts only one text.
 DEFAULT_CACHE = CountCache()

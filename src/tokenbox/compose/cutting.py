@@ -10,13 +10,12 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
-from tokenbox.content.section import Cut, Keep
+from tokenbox.content.section import Cut, Keep, Section
 from tokenbox.tokenizers.graphemes import sticks_to_left
 from tokenbox.tokenizers.truncation import Cuts
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
-    from tokenbox.content.section import Section
 
 # A word ends before white space; each Chinese or Japanese character is a word.
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"

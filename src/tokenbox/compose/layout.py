@@ -14,8 +14,8 @@ from tokenbox.compose.messages import messages_of
 from tokenbox.content.canonical import record_digest
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
-from tokenbox.engine.result import Action, Decision, Policy, SectionResult
-from tokenbox.errors import LayoutError, shown
+from tokenbox.engine.result import Action, Decision, Policy, SectionResult, Step
+from tokenbox.errors import ContextCriticalOverflow, LayoutError, shown
 from tokenbox.records import to_record
 from tokenbox.render.explain import explain
 from tokenbox.render.html import in_words, picture_of
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group
-    from tokenbox.engine.result import Step
-    from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
     Made = tuple[tuple[int, ...], tuple[Step, ...]]

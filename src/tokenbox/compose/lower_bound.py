@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.content.message import Object
+from tokenbox.content.message import Frozen, Object
 from tokenbox.tokenizers.guarded import is_callers_own
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from tokenbox.content.message import Frozen
     from tokenbox.tokenizers.protocol import Tokenizer
 
 BYTES_PER_TOKEN: Final = 8

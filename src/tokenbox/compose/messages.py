@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.parts import LinearWhole
-from tokenbox.compose.requests import CountsPieces, checked_count
+from tokenbox.compose.requests import Count, CountsPieces, RequestCounter, checked_count
 from tokenbox.content.message import InvalidMessage, Message
 from tokenbox.content.request import Request
 from tokenbox.errors import LayoutError
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
-    from tokenbox.compose.requests import Count, RequestCounter
     from tokenbox.content.section import Section
 
 # The assumed overhead of a message and of a request, until a count of the whole corrects it.

@@ -12,13 +12,12 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.compose.columns import contents_of
-from tokenbox.engine.box import LayoutWhole
+from tokenbox.engine.box import LayoutWhole, Ranked
 from tokenbox.errors import ContextCriticalOverflow, plural, raise_budget, shown
 
 if TYPE_CHECKING:
     from tokenbox.compose.counting import Counter
     from tokenbox.content.section import Section
-    from tokenbox.engine.box import Ranked
     from tokenbox.tokenizers.protocol import AdditiveTokenizer
 
 T = TypeVar("T")

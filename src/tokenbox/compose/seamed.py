@@ -20,13 +20,12 @@ from tokenbox.compose.counting import Counter
 from tokenbox.compose.parts import AdditiveWhole, Parts
 from tokenbox.compose.reuse import MEASUREMENTS
 from tokenbox.tokenizers.cache import is_worth_remembering
-from tokenbox.tokenizers.protocol import AdditiveTokenizer
+from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
     from tokenbox.engine.box import Ranked
     from tokenbox.tokenizers.patterns import CutRules
-    from tokenbox.tokenizers.protocol import Tokenizer
 
 # The maximum characters of a head or tail, and solid parts of a layout: beyond these, seams are too slow.
 MAX_SEAM = 4096

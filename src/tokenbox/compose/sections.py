@@ -15,11 +15,11 @@ from tokenbox.compose.counting import Counter
 from tokenbox.compose.deciding import deciding_sections
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, LayoutRecord
 from tokenbox.compose.messages import MessagesWhole, check_roles, count_of_messages
-from tokenbox.compose.parts import PricedWhole
-from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.parts import Parts, PricedWhole
+from tokenbox.compose.requests import Count, RequestCounter
 from tokenbox.compose.seamed import NotSeamable, checked_total, exact_whole
 from tokenbox.engine import box, degrade
-from tokenbox.engine.result import Policy
+from tokenbox.engine.result import Policy, Step
 from tokenbox.errors import (
     ContextCriticalOverflow,
     InvalidBudget,
@@ -29,17 +29,13 @@ from tokenbox.errors import (
     shown,
 )
 from tokenbox.integers import token_budget
-from tokenbox.tokenizers.protocol import BaseTokenizer
+from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer
 
 if TYPE_CHECKING:
-    from tokenbox.compose.parts import Parts
-    from tokenbox.compose.requests import Count
     from tokenbox.content.group import Group
     from tokenbox.content.section import Section
-    from tokenbox.engine.result import Step
     from tokenbox.tokenizers.cache import CountCache
-    from tokenbox.tokenizers.protocol import Tokenizer
 
     Groups = Mapping[str, Group | Mapping[str, object]]
 

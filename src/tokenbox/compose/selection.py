@@ -24,13 +24,12 @@ from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.worth.documents import Document, PieceSpan
 from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
-from tokenbox.worth.scorers import scorer_of, scores
+from tokenbox.worth.scorers import Scorer, scorer_of, scores
 from tokenbox.worth.words import split
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.cache import CountCache
     from tokenbox.tokenizers.protocol import Tokenizer
-    from tokenbox.worth.scorers import Scorer
 
 SEPARATOR = "\n\n"
 # A chunk is a near-duplicate if it shares this percentage of its shingles (word sequences) with a better

@@ -12,9 +12,9 @@ from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import read_tools, tools_and_fields
 from tokenbox.conversation.counted_window import CountedWindow, Frame
-from tokenbox.conversation.counters import counter_of, tokenizer_of
+from tokenbox.conversation.counters import Counts, counter_of, tokenizer_of
 from tokenbox.conversation.limits import BESIDE, limits, overflow
-from tokenbox.conversation.pieces import open_session
+from tokenbox.conversation.pieces import MediaTokens, open_session
 from tokenbox.conversation.record import Enforced, expanded
 from tokenbox.conversation.relevance import asked
 from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize, without_excess
@@ -25,9 +25,7 @@ from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RequestCounter
-    from tokenbox.conversation.counters import Counts
     from tokenbox.conversation.low_water import LowWater
-    from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.conversation.result_forms import ShownItem
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.compose.requests import NO_BOUND, checked_count
+from tokenbox.compose.requests import NO_BOUND, Count, RunningCount, checked_count
 from tokenbox.content.exchanges import Grouping
-from tokenbox.content.message import InvalidMessage
+from tokenbox.content.message import InvalidMessage, Object
 from tokenbox.content.results import cuttable_texts, originals, results
 from tokenbox.content.unseen import is_seen, unseen_of
 from tokenbox.conversation.pieces import request_of
@@ -26,9 +26,7 @@ from tokenbox.engine.window import EvictionPlan, Window
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count, RunningCount
     from tokenbox.content.items import Item
-    from tokenbox.content.message import Object
     from tokenbox.tokenizers.protocol import Tokenizer
 
 Frame = tuple[Sequence["Item"], tuple["Object", ...], "Object"]

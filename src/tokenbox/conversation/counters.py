@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tokenbox.compose.requests import RequestCounter
 from tokenbox.conversation.markers import MarkersFormat
-from tokenbox.conversation.pieces import CountsMedia
+from tokenbox.conversation.pieces import CountsMedia, MediaTokens
 from tokenbox.lookups import counter_of_model
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer, get, is_builtin
-
-if TYPE_CHECKING:
-    from tokenbox.conversation.pieces import MediaTokens
 
 Counts = str | Tokenizer | RequestCounter | Callable[[str], int] | None
 """A counter: a :class:`~tokenbox.compose.requests.RequestCounter`, such as a chat format, which counts whole

@@ -6,27 +6,23 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from tokenbox.content.items import read_items
+from tokenbox.content.items import Item, read_items
 from tokenbox.content.message import Role
 from tokenbox.content.request import read_tools, tools_and_fields
 from tokenbox.conversation.counted_window import CountedWindow
-from tokenbox.conversation.counters import counter_of, tokenizer_of
+from tokenbox.conversation.counters import Counts, counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits as checked_limits
 from tokenbox.conversation.limits import overflow
-from tokenbox.conversation.pieces import open_session
+from tokenbox.conversation.pieces import MediaTokens, open_session
 from tokenbox.conversation.record import Fitted, as_json, names
 from tokenbox.conversation.relevance import asked
 from tokenbox.engine.low_water import margin
-from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowStep
+from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowLimits, WindowStep
 from tokenbox.errors import InvalidBudget, shown
 from tokenbox.integers import whole
 
 if TYPE_CHECKING:
-    from tokenbox.content.items import Item
-    from tokenbox.conversation.counters import Counts
     from tokenbox.conversation.low_water import LowWater
-    from tokenbox.conversation.pieces import MediaTokens
-    from tokenbox.engine.steps import WindowLimits
 
 T = TypeVar("T")
 Tools = Sequence[Mapping[str, object]]

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.compose.lower_bound import counts_of
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, PartCost
-from tokenbox.content.message import Message, Object, PartKind, thaw
-from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.content.message import Frozen, Message, Object, Part, PartKind, thaw
+from tokenbox.conversation.pieces import MediaTokens, PieceCounter
 from tokenbox.tokenizers.estimates import Larger
 
 if TYPE_CHECKING:
-    from tokenbox.content.message import Frozen, Part
     from tokenbox.content.request import Request
-    from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 PER_REQUEST: Final = 64

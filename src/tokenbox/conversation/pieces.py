@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
-from tokenbox.compose.requests import By, Count, CountsSessions, PartCost, checked_count
-from tokenbox.content.message import Message, Object, Part, Role, UndeclaredCost, media_in
+from tokenbox.compose.requests import (
+    By,
+    Count,
+    CountsSessions,
+    PartCost,
+    RequestCounter,
+    RunningCount,
+    checked_count,
+)
+from tokenbox.content.message import Frozen, Message, Object, Part, Role, UndeclaredCost, media_in
 from tokenbox.content.request import Request, read_request
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import given_count
 from tokenbox.tokenizers.registry import UNKNOWN, get
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import RequestCounter, RunningCount
     from tokenbox.content.items import Item
-    from tokenbox.content.message import Frozen
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 MEDIA = 1_000

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.lower_bound import counts_of
 from tokenbox.compose.requests import By, Count, PartCost
-from tokenbox.content.message import Message, Object, Role, thaw
-from tokenbox.conversation.pieces import PieceCounter
+from tokenbox.content.message import Frozen, Message, Object, Role, thaw
+from tokenbox.conversation.pieces import MediaTokens, PieceCounter
 from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from tokenbox.content.message import Frozen
     from tokenbox.content.request import Request
-    from tokenbox.conversation.pieces import MediaTokens
 
 _OLDER: Final = ("gpt-4-", "gpt-3.5-turbo", "gpt-35-turbo")
 # The models of the rules, with their dates. Others of these names (-search-preview, -audio-preview, models of

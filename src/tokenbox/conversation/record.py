@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, SupportsIndex, TypeVar
 
 from tokenbox.content.canonical import record_digest
 from tokenbox.content.exchanges import Exchange, exchanges
 from tokenbox.content.weight import weight_text
-from tokenbox.engine.steps import WindowAction
-from tokenbox.errors import TokenboxError
+from tokenbox.engine.steps import WindowAction, WindowLimits, WindowStep
+from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.integers import whole
 from tokenbox.records import to_record
 from tokenbox.render.html import in_words, picture_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import SupportsIndex
-
     from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
-    from tokenbox.engine.steps import WindowLimits, WindowStep
-    from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 SCHEMA = "tokenbox.window/4"

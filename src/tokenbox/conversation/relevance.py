@@ -21,7 +21,7 @@ from tokenbox.compose.selection import check_query
 from tokenbox.content.lenses.lines import omission, split_lines
 from tokenbox.content.lenses.prose import sentence_ends
 from tokenbox.content.message import Role
-from tokenbox.engine.steps import LEAST_CUT
+from tokenbox.engine.steps import LEAST_CUT, WindowLimits
 from tokenbox.errors import InvalidBudget
 from tokenbox.tokenizers.graphemes import sticks_to_left
 from tokenbox.worth.lexical import FieldWeights, Lexical, identifiers
@@ -29,7 +29,6 @@ from tokenbox.worth.query import read_question
 
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
-    from tokenbox.engine.steps import WindowLimits
 
 LAST: Final = "last"
 """The query that stands for the last user message."""

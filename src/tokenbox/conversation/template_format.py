@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Count
+from tokenbox.compose.requests import By, Count, RunningCount
 from tokenbox.content.message import Message, Role, thaw
 from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
-from tokenbox.conversation.llama.server_request import COSTLESS, asked, can_be_sent
+from tokenbox.conversation.llama.server_request import COSTLESS, ServerRequest, asked, can_be_sent
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.verified import is_verified, is_verified_vocabulary
@@ -30,9 +30,7 @@ from tokenbox.conversation.sent import SOME_DAY, as_texts, in_chat_shape, mappin
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import RunningCount
     from tokenbox.content.request import Request
-    from tokenbox.conversation.llama.server_request import ServerRequest
     from tokenbox.tokenizers.special import ChatVocabulary, PromptTokenizer
 
     Clock = Callable[[], dt.datetime]

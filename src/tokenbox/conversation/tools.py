@@ -15,19 +15,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.compose.requests import checked_count
+from tokenbox.compose.requests import RequestCounter, checked_count
 from tokenbox.content.items import read_items
 from tokenbox.content.request import Request, read_tools
-from tokenbox.conversation.counters import counter_of
+from tokenbox.conversation.counters import Counts, counter_of
 from tokenbox.conversation.limits import overflow
 from tokenbox.errors import InvalidBudget, shown
 from tokenbox.integers import whole
 from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import RequestCounter
-    from tokenbox.conversation.counters import Counts
-
     Tool = Mapping[str, Any]
 
 

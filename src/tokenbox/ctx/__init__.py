@@ -24,7 +24,7 @@ from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog.names import undated
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.compose.messages import are_messages
-from tokenbox.config import reload
+from tokenbox.config import Config, Connection, reload
 from tokenbox.conversation.chat_format import ServerFormat
 from tokenbox.ctx.capabilities import (
     Discovery,
@@ -44,7 +44,7 @@ from tokenbox.models import (
 )
 from tokenbox.models.resolve import REQUESTED_RESERVE
 from tokenbox.named_code import allow
-from tokenbox.policy import Enforcement, Estimate, GuardLimits, PackPlan, Uncertain, Verdict
+from tokenbox.policy import Chunks, Enforcement, Estimate, GuardLimits, PackPlan, Uncertain, Verdict
 from tokenbox.policy.chunks import ChunkKind, read_chunks
 from tokenbox.policy.enforcement import checked_mode
 from tokenbox.policy.errors import (
@@ -59,7 +59,7 @@ from tokenbox.policy.errors import (
 from tokenbox.policy.guard import exact_headroom, tokens
 from tokenbox.policy.packing import fits_kind
 from tokenbox.policy.records import ChunkPlan, CutChunks, LargerWindow, LowerMaxTokens, SummaryOp, Why
-from tokenbox.policy.strategies import Candidate, ChosenLayout, strategy_of
+from tokenbox.policy.strategies import Candidate, ChosenLayout, Strategy, strategy_of
 from tokenbox.proof.calls import proven
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
 
@@ -68,12 +68,9 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.config import Config, Connection
-    from tokenbox.policy import Chunks
     from tokenbox.policy.chunks import Chunk
     from tokenbox.policy.estimate import Counts
     from tokenbox.policy.override import Override
-    from tokenbox.policy.strategies import Strategy
     from tokenbox.proof import Sink
     from tokenbox.tokenizers.protocol import Tokenizer
 

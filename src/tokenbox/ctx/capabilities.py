@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox import catalog
 from tokenbox.catalog import Limit, ModelLimits
-from tokenbox.config import Config, current
+from tokenbox.config import Config, Connection, current
 from tokenbox.config.servers import keep_answer
 from tokenbox.errors import NoTokenizer, TokenboxError, shown
 from tokenbox.models import NO_LIMITS, Stated, resolve_figures
@@ -17,7 +17,6 @@ from tokenbox.policy.errors import InvalidPolicy, PolicyError
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from tokenbox.config import Connection
     from tokenbox.providers import ApiKey
 
 

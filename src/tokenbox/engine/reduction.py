@@ -30,16 +30,13 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
-from tokenbox.engine.low_water import margin, to_free
-from tokenbox.engine.steps import LEAST_CUT, Reduce, WindowAction, WindowReason, WindowStep
-from tokenbox.engine.window import EvictionPlan, ItemKind, PlannedChange
+from tokenbox.engine.low_water import Epoch, margin, to_free
+from tokenbox.engine.steps import LEAST_CUT, Reduce, WindowAction, WindowLimits, WindowReason, WindowStep
+from tokenbox.engine.window import EvictionPlan, ItemKind, Measure, PlannedChange, Unit, Window
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from tokenbox.engine.low_water import Epoch
-    from tokenbox.engine.steps import WindowLimits
-    from tokenbox.engine.window import Measure, Unit, Window
 
 _EXCHANGES = frozenset((Reduce.EXCHANGES,))
 _HOLE = 8

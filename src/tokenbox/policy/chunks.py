@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.content.blocks import Block
 from tokenbox.content.items import Item, read_item
-from tokenbox.content.message import InvalidMessage, Object, check_tools, thaw
+from tokenbox.content.message import InvalidMessage, Message, Object, check_tools, thaw
 from tokenbox.content.request import INPUT_KEYS, Api, Request, in_parts
 from tokenbox.content.section import Section
 from tokenbox.policy.errors import InvalidChunks
 
 if TYPE_CHECKING:
-    from tokenbox.content.message import Message
-
     Chunk = str | Section | Block | Item | Message | Mapping[str, object]
 
 

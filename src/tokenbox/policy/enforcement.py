@@ -10,25 +10,16 @@ from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.unseen import unseen_of
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, shown
 from tokenbox.models import OutputMode
-from tokenbox.policy.chunks import ChunkKind
+from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
 from tokenbox.policy.estimate import count_chunks
-from tokenbox.policy.guard import Uncertain, checked_uncertain, guard
+from tokenbox.policy.guard import GuardLimits, Uncertain, Verdict, checked_uncertain, guard
 from tokenbox.policy.override import Override
 from tokenbox.policy.packing import pack, strategy_name
-from tokenbox.policy.records import (
-    CutChunks,
-    Enforcement,
-    LargerWindow,
-    LowerMaxTokens,
-    Why,
-)
+from tokenbox.policy.records import CutChunks, Enforcement, LargerWindow, LowerMaxTokens, Remedy, Why
 
 if TYPE_CHECKING:
-    from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts
-    from tokenbox.policy.guard import GuardLimits, Verdict
-    from tokenbox.policy.records import Remedy
     from tokenbox.policy.strategies import Strategy
 
 

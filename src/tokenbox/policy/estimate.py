@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.compose.blocks import render_blocks
+from tokenbox.compose.blocks import BlockLayout, render_blocks
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.messages import are_messages, count_of_messages
 from tokenbox.compose.remembered import COUNTS
@@ -13,15 +13,13 @@ from tokenbox.compose.requests import By, Count, RequestCounter, checked_count, 
 from tokenbox.conversation.counters import tokenizer_of
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import open_session
-from tokenbox.policy.chunks import ChunkKind
+from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidChunks
 from tokenbox.policy.records import Estimate
 
 if TYPE_CHECKING:
-    from tokenbox.compose.blocks import BlockLayout
     from tokenbox.content.items import Item
     from tokenbox.content.request import Request
-    from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Counts = Tokenizer | RequestCounter

@@ -15,19 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tokenbox.compose.requests import By
+from tokenbox.compose.requests import By, Count
 from tokenbox.content.weight import exact_weight, weight_text
 from tokenbox.errors import shown
 from tokenbox.integers import MAX_INTEGER, whole
-from tokenbox.models import usable_of
+from tokenbox.models import ModelFigures, usable_of
 from tokenbox.policy.errors import InvalidPolicy, unknown_window
 from tokenbox.records import to_record
-
-if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
-    from tokenbox.models import ModelFigures
 
 
 @dataclass(frozen=True, slots=True)

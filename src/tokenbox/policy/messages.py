@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.content.items import read_item
+from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import Role, thaw
 from tokenbox.conversation.fitting import fit
-from tokenbox.conversation.record import WindowDecision
+from tokenbox.conversation.record import Fitted, WindowDecision
 from tokenbox.errors import TokenboxError
 from tokenbox.policy.errors import StrategyFailed
 from tokenbox.policy.estimate import request_counter, sizes_of, sizes_of_messages
@@ -16,8 +16,6 @@ from tokenbox.policy.records import ChunkPlan, SummaryOp
 from tokenbox.policy.strategies import Candidate
 
 if TYPE_CHECKING:
-    from tokenbox.content.items import Item
-    from tokenbox.conversation.record import Fitted
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tokenbox.compose.blocks import BlockLayout, render_blocks
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import NO_BOUND, RequestCounter, checked_count
+from tokenbox.compose.requests import NO_BOUND, Count, RequestCounter, checked_count
 from tokenbox.compose.sections import layout
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
@@ -20,7 +20,7 @@ from tokenbox.engine.result import Decision
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy import messages
-from tokenbox.policy.chunks import ChunkKind
+from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
 from tokenbox.policy.estimate import (
     NOTHING,
@@ -29,7 +29,7 @@ from tokenbox.policy.estimate import (
     section_tokenizer,
     text_counter,
 )
-from tokenbox.policy.guard import Uncertain, checked_uncertain, needed
+from tokenbox.policy.guard import GuardLimits, Uncertain, checked_uncertain, needed
 from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import (
     WORTH,
@@ -37,6 +37,7 @@ from tokenbox.policy.strategies import (
     ChosenLayout,
     Picked,
     Ranking,
+    Strategy,
     check_budget,
     choose,
     name_of,
@@ -47,12 +48,8 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from tokenbox.compose.layout import Layout
-    from tokenbox.compose.requests import Count
-    from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.estimate import Counts
-    from tokenbox.policy.guard import GuardLimits
     from tokenbox.policy.records import AnyLayout
-    from tokenbox.policy.strategies import Strategy
     from tokenbox.tokenizers.protocol import Tokenizer
 
 

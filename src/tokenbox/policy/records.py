@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.blocks import BlockLayout
 from tokenbox.compose.messages import messages_of
-from tokenbox.compose.requests import NO_BOUND
+from tokenbox.compose.requests import NO_BOUND, Count
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.record import Fitted
 from tokenbox.policy.errors import PolicyError
-from tokenbox.policy.guard import Basis, Binding, in_window
+from tokenbox.policy.guard import Basis, Binding, GuardLimits, Verdict, in_window
 from tokenbox.policy.strategies import ChosenLayout
 from tokenbox.records import AsRecord, to_record
 from tokenbox.render.html import in_words, picture_of
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from tokenbox.compose.layout import Layout
-    from tokenbox.compose.requests import Count
     from tokenbox.content.items import Item
     from tokenbox.models import OutputMode
     from tokenbox.policy.chunks import Chunks
-    from tokenbox.policy.guard import GuardLimits, Verdict
     from tokenbox.policy.override import Override
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 

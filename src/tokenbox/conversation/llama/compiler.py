@@ -7,7 +7,7 @@ has one scope for all its turns, and a macro sees the variables of its caller.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tokenbox.conversation.llama.expressions import ExpressionCompiler, failing
 from tokenbox.conversation.llama.functions import named
@@ -22,11 +22,8 @@ from tokenbox.conversation.llama.run import (
     Scope,
     Statement,
 )
-from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.syntax import Node, TemplateError
 from tokenbox.conversation.llama.values import Function, Loop, Undefined, kind, truth
-
-if TYPE_CHECKING:
-    from tokenbox.conversation.llama.syntax import Node
 
 _GLOBALS: Final[Mapping[str, Any]] = {
     "true": True, "True": True, "false": False, "False": False, "none": None, "None": None,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.conversation.llama.run import TURN_STEPS, BreakLoop, ContinueLoop
+from tokenbox.conversation.llama.run import TURN_STEPS, BreakLoop, ContinueLoop, Run, Scope, Statement
 from tokenbox.conversation.llama.tracked import (
     LoopAhead,
     TrackedLoop,
@@ -19,7 +19,6 @@ from tokenbox.conversation.llama.values import Function
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.compiler import LoopNames
-    from tokenbox.conversation.llama.run import Run, Scope, Statement
     from tokenbox.conversation.llama.track import Track
 
 

@@ -13,11 +13,12 @@ from tokenbox.content.request import Request
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.families import RETURN, no_return
 from tokenbox.conversation.llama.message_list import MessageList, MessageVersions, Rewriting, SessionItem
-from tokenbox.conversation.llama.prompt import added_text
+from tokenbox.conversation.llama.prompt import Prepared, added_text
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.segments import Segment, Segments
 from tokenbox.conversation.llama.server_request import (
     COSTLESS,
+    ServerRequest,
     can_be_sent,
     continuation,
     prefill_of,
@@ -26,7 +27,7 @@ from tokenbox.conversation.llama.server_request import (
 from tokenbox.conversation.llama.track import Track
 from tokenbox.conversation.llama.tracked import TrackedMessages
 from tokenbox.conversation.llama.tracking import TrackingCompiler
-from tokenbox.conversation.llama.turns import NotLocal
+from tokenbox.conversation.llama.turns import Memories, NotLocal
 from tokenbox.conversation.pieces import NO_FIELDS, request_of
 from tokenbox.conversation.sent import SOME_DAY, in_chat_shape, only_days
 
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from tokenbox.content.items import Item
-    from tokenbox.conversation.llama.prompt import Prepared
-    from tokenbox.conversation.llama.server_request import ServerRequest
-    from tokenbox.conversation.llama.turns import Memories
     from tokenbox.conversation.template_format import LlamaFormat
 
 _GAPS: Final = 64  # removed messages between others, after which all are renumbered

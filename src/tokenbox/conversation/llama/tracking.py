@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation.llama.compiler import Compiler, LoopNames
 from tokenbox.conversation.llama.fold import Fold
-from tokenbox.conversation.llama.run import MISSING
+from tokenbox.conversation.llama.run import MISSING, Expression, Run, Scope, Statement
 from tokenbox.conversation.llama.track import LARGE, apart
 from tokenbox.conversation.llama.tracked import (
     LoopAhead,
@@ -39,7 +39,6 @@ from tokenbox.conversation.llama.turns import (
 from tokenbox.conversation.llama.values import Function, Loop, Undefined
 
 if TYPE_CHECKING:
-    from tokenbox.conversation.llama.run import Expression, Run, Scope, Statement
     from tokenbox.conversation.llama.syntax import Node
 
 
