@@ -1,33 +1,25 @@
-"""Lookups by model name that a lower layer calls and a higher layer implements.
+"""Lookups by model name that a lower layer makes and a higher layer answers.
 
-``import tokenbox`` registers the implementations without importing them. Lower layers import only this file.
+The higher layers are imported by their names, when they are asked: no lower layer may import them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 
-class Lookup:
-    """A function of a model's name, registered later. It returns None for an unknown name."""
-
-    def __init__(self) -> None:
-        self._answer: Callable[[str], Any] | None = None
-
-    def answered_by(self, answer: Callable[[str], Any]) -> None:
-        """Register ``answer`` as the implementation."""
-        self._answer = answer
-
-    def __call__(self, model: str) -> Any:  # noqa: ANN401  # a type of a higher layer
-        return None if self._answer is None else self._answer(model)
+def family_of(model: str) -> Any:  # noqa: ANN401  # a type of a higher layer
+    """Return the tokenizer family of a model, a :class:`tokenbox.catalog.TokenizerFamily`, or None."""
+    return import_module("tokenbox.catalog").tokenizer_family(model)
 
 
-family_of = Lookup()
-"""The tokenizer family of a model: a :class:`tokenbox.catalog.TokenizerFamily`."""
+def counter_of_model(name: str) -> Any:  # noqa: ANN401  # a type of a higher layer
+    """Return the counter of requests to a model, or None if ``name`` names neither a model nor files."""
+    return import_module("tokenbox.counters").counter_of_model(name)
 
-counter_of_model = Lookup()
-"""The counter of requests to a model: a :class:`tokenbox.compose.requests.RequestCounter`."""
 
-settings_of = Lookup()
-"""The settings of the current folder for a model: its id, and a :class:`tokenbox.models.Counting`."""
+def settings_of(model: str) -> tuple[str, Any]:
+    """Return the current folder's settings of a model: its id, and a :class:`tokenbox.models.Counting`."""
+    settings = import_module("tokenbox.config").current()
+    return settings.model_id(model), settings.counting(model)

@@ -19,7 +19,7 @@ from tokenbox.engine.ladder import Form, LadderRun, LadderStep
 from tokenbox.errors import EmptyInput, InvalidContent, NothingFits, RenderError, TokenizerError, shown
 from tokenbox.integers import MAX_INTEGER, token_budget
 from tokenbox.records import to_record
-from tokenbox.render.html import in_words, picture_of
+from tokenbox.render.html import Pictured, in_words
 from tokenbox.render.registry import find_renderer
 from tokenbox.render.templates import block_description, block_label, is_text
 from tokenbox.tokenizers.cache import CountCache, text_digest
@@ -83,7 +83,7 @@ class MergedLine:
 
 
 @dataclass(frozen=True)
-class BlockLayout:
+class BlockLayout(Pictured):
     """Rendered blocks. ``total`` is the count of the whole ``text`` with markup.
 
     ``total <= budget`` for a hard budget (adaptive verbosity, not ``soft``); otherwise ``over`` is the
@@ -149,10 +149,6 @@ class BlockLayout:
         return in_words(
             "BlockLayout", self.total, self.budget, self.tokenizer.name, forms, exact=self.tokenizer.exact
         )
-
-    def _repr_html_(self) -> str:
-        """Return a small picture for notebooks."""
-        return picture_of(self)
 
     def _digested(self) -> dict[str, object]:
         return {

@@ -18,7 +18,7 @@ from tokenbox.engine.result import Action, Decision, Policy, SectionResult, Step
 from tokenbox.errors import ContextCriticalOverflow, LayoutError, shown
 from tokenbox.records import to_record
 from tokenbox.render.explain import explain
-from tokenbox.render.html import in_words, picture_of
+from tokenbox.render.html import Pictured, in_words
 from tokenbox.tokenizers.cache import text_digest
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _record_of(*made: Any) -> LayoutRecord:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Pictured):
     """A finished layout. ``total`` is the count of the whole ``text``, and ``total <= budget``.
 
     With a counter of requests, the whole is ``messages()``: ``count`` is the count of that request, and
@@ -259,10 +259,6 @@ class Layout:
     def __repr__(self) -> str:
         decisions = [section.decision.value for section in self.sections]
         return in_words("Layout", self.total, self.budget, self.tokenizer.name, decisions, exact=self.exact)
-
-    def _repr_html_(self) -> str:
-        """Return a small picture for notebooks."""
-        return picture_of(self)
 
     def _digested(self) -> dict[str, object]:
         return {

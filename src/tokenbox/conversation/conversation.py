@@ -21,7 +21,7 @@ from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
 from tokenbox.errors import InvalidContent, TokenboxError, plural, shown
 from tokenbox.integers import whole
-from tokenbox.render.html import in_words, picture_of
+from tokenbox.render.html import Pictured, in_words
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RequestCounter
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SUMMARY_HEADING = "Summary of the earlier conversation:"
 
 
-class Conversation:
+class Conversation(Pictured):
     """A system prompt and a window of messages, within ``max_turns`` exchanges and ``token_budget`` tokens.
 
     Messages are of any API or library (:mod:`tokenbox.content.items`). ``count``: the counter
@@ -347,7 +347,7 @@ class Conversation:
     def _repr_html_(self) -> str:
         """Return a small picture for notebooks, or the ``repr`` if counting fails."""
         try:
-            return picture_of(self)
+            return super()._repr_html_()
         except TokenboxError:
             return f"<pre>{escape(repr(self))}</pre>"
 

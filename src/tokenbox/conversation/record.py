@@ -17,7 +17,7 @@ from tokenbox.engine.steps import WindowAction, WindowLimits, WindowStep
 from tokenbox.errors import ContextCriticalOverflow, TokenboxError
 from tokenbox.integers import whole
 from tokenbox.records import to_record
-from tokenbox.render.html import in_words, picture_of
+from tokenbox.render.html import Pictured, in_words
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
@@ -74,7 +74,7 @@ class ExchangeResult:
 
 
 @dataclass(frozen=True)
-class Fitted(Generic[T]):
+class Fitted(Pictured, Generic[T]):
     """Messages that fit: ``total <= budget``, and ``total`` counts everything that is sent.
 
     ``messages``: the caller's own objects, in order, except shortened results, which are copies of the same
@@ -181,9 +181,6 @@ class Fitted(Generic[T]):
     def __repr__(self) -> str:
         decisions = [exchange.decision.value for exchange in self.exchanges]
         return in_words("Fitted", self.total, self.budget, self.tokenizer.name, decisions, exact=self.exact)
-
-    def _repr_html_(self) -> str:
-        return picture_of(self)
 
     def _result(self, exchange: Exchange) -> ExchangeResult:
         left = tuple(number for number in exchange.numbers if number in self.gone)

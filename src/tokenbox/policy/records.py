@@ -16,7 +16,7 @@ from tokenbox.policy.errors import PolicyError
 from tokenbox.policy.guard import Basis, Binding, GuardLimits, Verdict, in_window
 from tokenbox.policy.strategies import ChosenLayout
 from tokenbox.records import AsRecord, to_record
-from tokenbox.render.html import in_words, picture_of
+from tokenbox.render.html import Pictured, in_words
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -104,7 +104,7 @@ class SummaryOp(AsRecord):
 
 
 @dataclass(frozen=True)
-class PackPlan:
+class PackPlan(Pictured):
     """The plan of what would be sent of the chunks, and what would not. Nothing was sent.
 
     ``packed`` and ``dropped`` contain every chunk once, in the order given. ``layout`` is the record of the
@@ -167,9 +167,6 @@ class PackPlan:
         decisions = [chunk.decision.value for chunk in (*self.packed, *self.dropped)]
         by = self.tokenizer.name if self.model is None else self.model
         return in_words("PackPlan", self.total, self.budget, by, decisions, exact=self.exact)
-
-    def _repr_html_(self) -> str:
-        return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
         return to_record(
@@ -331,7 +328,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Enforcement:
+class Enforcement(Pictured):
     """The decision whether a request may be sent. ``why`` has the figures in either case.
 
     ``plan`` has the smallest changes, each sufficient alone; it is empty if it passes. A request with an
@@ -363,9 +360,6 @@ class Enforcement:
 
     def __repr__(self) -> str:
         return f"<Enforcement: {'may be sent' if self.ok else 'refused'}; {self.why.say}>"
-
-    def _repr_html_(self) -> str:
-        return picture_of(self)
 
     def to_dict(self) -> dict[str, object]:
         return to_record(

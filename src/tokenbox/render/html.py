@@ -87,12 +87,16 @@ def figure(
     return "".join([*lines, "</div>"])
 
 
-def picture_of(result: object) -> str:
-    """Return the picture of a result for notebooks, from the same record as the inspector's page.
+class Pictured:
+    """A result that notebooks show as a small picture, from the same record as the inspector's page.
 
     The inspector is imported by its name: it shows results of every layer, so none of them may import it.
     """
-    return str(import_module("tokenbox.inspect").picture(result))
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(import_module("tokenbox.inspect").picture(self))
 
 
 def tally(decisions: Iterable[str]) -> str:
