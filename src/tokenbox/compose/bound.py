@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.message import Frozen, Message, Object, PartKind, Role, media_in, media_kind
+from tokenbox.content.message import Frozen, Message, Object, PartKind, media_in, media_kind
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ _ESTIMATES: Final = {"two-vocabularies": By.MARGIN, "heuristic": By.MARGIN, "cha
 _PAYLOAD: Final = frozenset(("source", "data", "url", "image_url", "file", "file_data", "input_audio"))
 # Keys of a message that may contain images and files.
 _CONTENTS: Final = frozenset(("content", "output"))
-# Roles whose content a template may show as JSON.
-_DUMPED: Final = frozenset((Role.TOOL, Role.FUNCTION))
 # Characters that some JSON encoder escapes: quotes, backslashes, control and HTML characters, non-ASCII.
 _ESCAPABLE: Final = re.compile(r"""[^ !#$%()*+,\-./0-9:;=?@A-Z\[\]^_`a-z{|}~]""")
 _HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
@@ -81,9 +79,10 @@ class Bound:
 
     def message(self, message: Message) -> int:
         content = message.content
-        if len(message.source) == 2 and isinstance(content, str) and message.role not in _DUMPED:
+        # A template may show a result as JSON.
+        if len(message.source) == 2 and isinstance(content, str) and message.role not in Message.RESULT_ROLES:
             return PER_MESSAGE + sum(self.plain([message.role.value, content]))
-        calls = len(message.tool_calls) + (message.role in _DUMPED)
+        calls = len(message.tool_calls) + (message.role in Message.RESULT_ROLES)
         return PER_MESSAGE + PER_CALL * calls + self.value(message.source, media=True)
 
     def prompt(self, prompt: str | tuple[int | str, ...]) -> int:

@@ -9,7 +9,7 @@ item, so a list may mix them. An unknown shape raises :class:`InvalidMessage`, w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -194,7 +194,7 @@ def _as_texts(given: Mapping[str, Any]) -> Item:
 def _of_unknown_role(given: Mapping[str, Any]) -> Message | None:
     """Return a message whose role only its server knows as one of the user; None for any other fault."""
     try:
-        return replace(Message.of({**given, "role": "user"}), source=freeze_object(given, "message"))
+        return Message.as_role("user", given)
     except InvalidMessage:
         return None
 

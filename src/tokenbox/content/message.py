@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -168,6 +168,11 @@ class Message:
             _optional_text(given, "tool_call_id"),
             source,
         )
+
+    @classmethod
+    def as_role(cls, role: str, given: Mapping[str, object]) -> Message:
+        """Read a message as one of ``role``. Its source keeps a role that only its server knows."""
+        return replace(cls.of({**given, "role": role}), source=freeze_object(given, "message"))
 
     @property
     def text(self) -> str:

@@ -266,8 +266,8 @@ class WholeSession:
 
     def __init__(self, counter: RequestCounter) -> None:
         self._counter = counter
-        self.frame(())
         self._items: dict[int, Item] = {}
+        WholeSession.frame(self, ())
 
     def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object = NO_FIELDS) -> None:
         self._head, self._tools, self._fields = tuple(head), tuple(tools), fields

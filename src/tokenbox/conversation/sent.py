@@ -6,10 +6,9 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, check_tools, freeze_object
+from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, check_tools
 
 SOME_DAY: Final = dt.datetime(2024, 7, 26, 12, tzinfo=dt.UTC)
 """The date for templates that print it, if no clock was given: their counts are not exact."""
@@ -60,10 +59,7 @@ def _texts_only(message: Message) -> Message:
         for part in message.content or ()
         if isinstance(part, Part) and part.kind is PartKind.TEXT
     ]
-    sent = {**message.to_dict(), "content": parts}
-    # The source may have a role that only a server knows.
-    read = Message.of({**sent, "role": message.role.value})
-    return replace(read, source=freeze_object(sent, "message"))
+    return Message.as_role(message.role.value, {**message.to_dict(), "content": parts})
 
 
 def as_texts(message: Mapping[str, Any]) -> dict[str, Any]:

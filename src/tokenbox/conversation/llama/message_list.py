@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise, takewhile
 from operator import is_
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
-    from tokenbox.conversation.llama.prompt import LlamaTemplate
+    from tokenbox.conversation.llama.families import TemplateFamily
 
 
 @dataclass(slots=True)
@@ -86,15 +86,10 @@ Messages = list[dict[str, Any]]
 
 
 class Rewriting:
-    """Messages that a template's family rewrites together, part by part: each part once while it is the same.
+    """Messages that a family rewrites together, part by part: each part once while it is the same."""
 
-    ``parts``: whether one begins at a message; None if the family rewrites nothing.
-    """
-
-    def __init__(self, template: LlamaTemplate) -> None:
-        family = template.family
-        self.parts = None if family is None or family.rewrite is None else family.parts
-        self._rewrite = template.rewritten
+    def __init__(self, family: TemplateFamily, rewrite: Callable[[Messages], Messages]) -> None:
+        self._begins, self._rewrite = family.parts, rewrite
         self._given: Messages = []
         self._shown: Messages = []
         self._starts: list[int] = []  # where each part begins, in the given messages
@@ -111,7 +106,7 @@ class Rewriting:
         self._given, self._shown = list(messages), self._shown[:changed]
         del self._starts[kept:], self._ends[kept:]
         rest = range(first, len(messages))
-        starts = [place for place in rest if place == first or (self.parts or bool)(messages[place])]
+        starts = [place for place in rest if place == first or self._begins(messages[place])]
         for start, end in pairwise([*starts, len(messages)]):
             part = messages[start:end]
             given, made = known.get(id(part[0]), ([], []))

@@ -28,7 +28,7 @@ from tokenbox.conversation.llama.track import Track
 from tokenbox.conversation.llama.tracked import TrackedMessages
 from tokenbox.conversation.llama.tracking import TrackingCompiler
 from tokenbox.conversation.llama.turns import Memories, NotLocal
-from tokenbox.conversation.pieces import NO_FIELDS, request_of
+from tokenbox.conversation.pieces import NO_FIELDS, WholeSession
 from tokenbox.conversation.sent import SOME_DAY, in_chat_shape, only_days
 
 if TYPE_CHECKING:
@@ -48,16 +48,15 @@ class _Foreseen(NamedTuple):
     total: tuple[int, bool]
 
 
-class LlamaSession:
+class LlamaSession(WholeSession):
     """The running count of a conversation to which messages are added and from which they are removed.
 
     ``is_incremental``: False once the template has done something that cannot be tracked; then every count
     renders the entire request.
     """
 
-    sums = False  # what a message adds depends on its neighbours
-
     def __init__(self, counting: LlamaFormat) -> None:
+        super().__init__(counting)
         self._format = counting
         self._template = counting.template
         self._program = Program(self._template.program.source, TrackingCompiler())
@@ -68,16 +67,13 @@ class LlamaSession:
         self._numbers: dict[int, int] = {}
         self._replaced = 0
         self._overheads: dict[Role, int] = {}
-        self._head: list[SessionItem] = []
+        self._head_entries: list[SessionItem] = []
         self._entries: dict[int, SessionItem] = {}
         self._message_list = MessageList()
         self._known_bound = 0
         self._without_bound: list[SessionItem] = []
-        self._tools: tuple[Object, ...] = ()
-        self._fields = NO_FIELDS
-        self._count: Count | None = None
         self._foreseen: _Foreseen | None = None
-        self._rewriting = Rewriting(self._template)
+        self._rewriting: Rewriting | None = None
         self.is_incremental = True
         self._asked = counting.asked((), (), {})
         self._costless, self._unread = True, 0
@@ -95,28 +91,26 @@ class LlamaSession:
         except Exception:
             self._asked = before
             raise
-        self._head, self._entries, self._tools = entry, others, tuple(tools)
-        self._fields = fields
+        super().frame(head, tools, fields)
+        self._head_entries, self._entries = entry, others
         self._costless, self._unread = COSTLESS.issuperset(given), self._format.unread(given)
         self._frames, self._memories, self._pairs = {}, {}, {}
         self._known_bound, self._without_bound = 0, [*entry, *others.values()]
         self._rebuild()
 
-    def _changed(self) -> None:
-        """Forget the totals of the messages before a change."""
-        self._count = self._foreseen = None
-
     def _rebuild(self) -> None:
         """Rebuild the message list and renumber all messages."""
-        self._rewriting = Rewriting(self._template)
+        family = self._template.family
+        if family is not None and family.rewrite is not None:
+            self._rewriting = Rewriting(family, self._template.rewritten)
         self._message_list, self._numbers = MessageList(), {}
-        at = -sum(len(entry.versions) for entry in self._head)
-        head = enumerate(self._head, -len(self._head))
+        at = -sum(len(entry.versions) for entry in self._head_entries)
+        head = enumerate(self._head_entries, -len(self._head_entries))
         for number, entry in (*head, *self._entries.items()):
             entry.at, at = at, at + len(entry.versions)
             self._message_list.add(number, entry)
             self._number(entry)
-        self._changed()
+        self._foreseen = None
 
     def add(self, number: int, item: Item) -> None:
         last = next(reversed(self._entries.values()), None)
@@ -125,7 +119,8 @@ class LlamaSession:
         self._without_bound.append(entry)
         self._message_list.add(number, entry)
         self._number(entry)
-        self._changed()
+        self._foreseen = None
+        super().add(number, item)
 
     def replace(self, number: int, item: Item) -> None:
         before = self._entries[number]
@@ -135,15 +130,16 @@ class LlamaSession:
         self._discard(before)
         self._number(entry)
         self._replaced += 1
-        self._changed()
+        self._foreseen = None
+        super().replace(number, item)
 
     def remove(self, numbers: Collection[int]) -> None:
         removed = {number: self._entries.pop(number) for number in numbers}
         self._message_list.change({number: (entry, None) for number, entry in removed.items()})
         for entry in removed.values():
             self._discard(entry)
-        foreseen = self._foreseen
-        self._changed()
+        foreseen, self._foreseen = self._foreseen, None
+        super().remove(numbers)
         if foreseen is not None and foreseen.removed == removed.keys():
             self._foreseen = _Foreseen(frozenset(), foreseen.day, foreseen.total)
         if self._entries:
@@ -157,9 +153,7 @@ class LlamaSession:
                 self._count = self._count_incrementally()
             except NotLocal:
                 self.is_incremental = False
-        if self._count is None:
-            self._count = self._format.count_request(self._request({}))
-        return self._count
+        return super().count()
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
         if not changes:
@@ -184,10 +178,7 @@ class LlamaSession:
             for entry in others.values():
                 self._discard(entry)
             self._replaced += len(others)
-        return self._format.count_request(self._request(changes)).total
-
-    def size(self, number: int) -> int:
-        return self.cost(self._entries[number].item)
+        return super().total_with(changes)
 
     def cost(self, item: Item) -> int:
         return sum(map(self._size, item.messages))
@@ -242,11 +233,6 @@ class LlamaSession:
         return self._template.adjusted(sent, self._asked.variables)
 
     # Complete requests
-
-    def _request(self, changes: Mapping[int, Item | None]) -> Request:
-        shown = (changes.get(number, entry.item) for number, entry in self._entries.items())
-        present = [item for item in shown if item is not None]
-        return request_of([*(entry.item for entry in self._head), *present], self._tools, self._fields)
 
     def _count_incrementally(self) -> Count:
         message_list, now = self._message_list, self._format.now()
@@ -342,7 +328,7 @@ class LlamaSession:
         del messages[size:]
         messages[: len(first)] = merged
         try:
-            yield messages if self._rewriting.parts is None else self._rewritten(messages)
+            yield messages if self._rewriting is None else self._rewritten(self._rewriting, messages)
         finally:
             messages[: len(merged)] = [one.final for one in first]
             messages += last
@@ -359,9 +345,9 @@ class LlamaSession:
         self._numbers[id(merged)] = -1
         return [merged]
 
-    def _rewritten(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _rewritten(self, rewriting: Rewriting, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the messages as rewritten together, with numbers of their own."""
-        shown, changed, gone = self._rewriting.of(messages)
+        shown, changed, gone = rewriting.of(messages)
         self._forget(map(id, gone))
         if changed < len(shown) or gone:
             self._replaced += 1  # others may stand between those of a recorded run than before

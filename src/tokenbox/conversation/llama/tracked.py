@@ -205,21 +205,13 @@ class TrackedLoop(Loop):
         return dict.items(self)
 
 
-class LoopAhead(Loop):
+class LoopAhead(TrackedLoop):
     """The variable of a loop that may end early. A turn that reads by it what follows is not reused."""
-
-    def __init__(self, items: list[Any], at: int, track: Track) -> None:
-        super().__init__(loop_variables(items, at))
-        self.track = track
 
     def get(self, name: Any, default: Any = None) -> Any:
         if name in _AHEAD:
             self.track.forget()
         return dict.get(self, name, default)
-
-    def items(self) -> Any:
-        self.track.forget()
-        return dict.items(self)
 
 
 _AHEAD: Final = frozenset(("last", "length", "nextitem", "revindex", "revindex0"))
