@@ -144,7 +144,7 @@ class Life:
             self.hold(place, held=True)
         elif kind == "release":
             if self.items[place].held:
-                self.window.release(place)
+                self.window.hold(place, held=False)
                 self.hold(place, held=False)
         elif self.items[place].pinned:
             self.window.unpin(place)

@@ -98,7 +98,7 @@ class Grouping:
             window.pin(number)
         if item.role is Role.USER:
             if self._held is not None and self._held in window:
-                window.release(self._held)
+                window.hold(self._held, held=False)
             self._held = number if placed.kind is ItemKind.RESULT else None
             if self._held is not None:
                 window.hold(number)

@@ -90,8 +90,7 @@ class Conversation(Pictured):
         self._last_failure: str | None = None
 
     def _empty(self) -> None:
-        counter = self._counter()
-        self._window = CountedWindow(open_session(counter), tokenizer_of(counter), self._handles)
+        self._window = self._new_window()
         self._counted_by: object = None
         self._framed: object = None
         self._left_out_kept = 0
@@ -139,7 +138,8 @@ class Conversation(Pictured):
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The messages to send, in the chat completions shape: the system message, if any, and the window."""
-        return [message.to_dict(declared=False) for message in self._sent()]
+        items = (*self._head(), *self.window.values())
+        return [message.to_dict(declared=False) for item in items for message in item.messages]
 
     @property
     def values(self) -> list[Any]:
@@ -199,8 +199,7 @@ class Conversation(Pictured):
         """Put evicted messages back in their places, so that they compete again for the query's budget."""
         if not self._away:
             return
-        counter, before = self._counter(), self._window
-        window = CountedWindow(open_session(counter), tokenizer_of(counter), self._handles)
+        before, window = self._window, self._new_window()
         for number, given in sorted({**self._away, **before.given}.items()):
             window.window.next_number = number
             window.add(given.value, given.item)
@@ -209,7 +208,7 @@ class Conversation(Pictured):
         window.window.next_number = before.window.next_number
         window.left_out = before.left_out
         window.frame(self._frame())
-        self._counted_by, self._framed = self._counter_key(counter), (self.system_prompt, self._tools)
+        self._counted_by, self._framed = self._counter_key(), (self.system_prompt, self._tools)
         self._window, self._away = window, {}
 
     @property
@@ -238,10 +237,9 @@ class Conversation(Pictured):
 
         A message is counted on the first call after it was added, and not again.
         """
-        counter = self._counter()
-        key = self._counter_key(counter)
-        frame = self.system_prompt, self._tools
+        key, frame = self._counter_key(), (self.system_prompt, self._tools)
         if key != self._counted_by:
+            counter = self._counter()
             self._window.count_with(open_session(counter), tokenizer_of(counter), self._frame())
             self._counted_by, self._framed = key, frame
         elif frame != self._framed:
@@ -290,7 +288,7 @@ class Conversation(Pictured):
         if self.query is not None:
             self._bring_back()
         self.request_count()
-        evicted: dict[int, tuple[Any, Item]] = {}
+        evicted: dict[int, ShownItem] = {}
         steps = self._evict(bounds, evicted)
         summary, failure = None, None
         if evicted and self.summarize is not None:
@@ -300,8 +298,8 @@ class Conversation(Pictured):
                 steps += self._evict(bounds, evicted)
         count, budget = self.request_count(), self.token_budget
         return Enforced(
-            evicted=tuple(value for value, _ in evicted.values()),
-            evicted_items=tuple(item for _, item in evicted.values()),
+            evicted=tuple(given.value for given in evicted.values()),
+            evicted_items=tuple(given.item for given in evicted.values()),
             steps=tuple(steps),
             count=count,
             budget=budget,
@@ -316,8 +314,7 @@ class Conversation(Pictured):
         By a chat template, the tokens of each part are estimates: they depend on the other parts.
         """
         total, session = self.estimate_tokens(), self._window.session
-        prompt = self.system_prompt
-        items = [ContextItem("system", session.cost(_system_item(prompt)), text=prompt)] if prompt else []
+        items = [ContextItem("system", session.cost(item), text=item.text) for item in self._head()]
         items += [
             ContextItem(
                 shown.item.role.value,
@@ -351,7 +348,7 @@ class Conversation(Pictured):
         except TokenboxError:
             return f"<pre>{escape(repr(self))}</pre>"
 
-    def _evict(self, bounds: WindowLimits, evicted: dict[int, tuple[Any, Item]]) -> list[WindowStep]:
+    def _evict(self, bounds: WindowLimits, evicted: dict[int, ShownItem]) -> list[WindowStep]:
         """Enforce the limits once and add the evicted items to ``evicted``."""
         before = self._window.window.total
         steps, gone = self._evict_by_query(bounds)
@@ -359,7 +356,7 @@ class Conversation(Pictured):
         gone |= self._window.evicted
         if self.query is not None:
             self._away |= gone
-        evicted.update((number, (given.value, given.item)) for number, given in gone.items())
+        evicted |= gone
         self._forget(gone)
         self._keep_left_out()
         self._evictions += sum(step.action is WindowAction.EVICT for step in steps)
@@ -371,7 +368,6 @@ class Conversation(Pictured):
         """Evict the parts that match the query least. Return the steps and the evicted items."""
         if self.query is None:
             return [], {}
-
         given = dict(self._window.given)
         question = asked(self.query, [shown.item for shown in given.values()], bounds)
         if question is None or bounds.budget is None:
@@ -388,7 +384,7 @@ class Conversation(Pictured):
         self._left_out_kept = len(known)
 
     def _summarize(
-        self, bounds: WindowLimits, evicted: dict[int, tuple[Any, Item]], steps: list[WindowStep]
+        self, bounds: WindowLimits, evicted: dict[int, ShownItem], steps: list[WindowStep]
     ) -> tuple[str | None, str | None]:
         """Return the new summary, or the reason why nothing was summarized.
 
@@ -397,7 +393,7 @@ class Conversation(Pictured):
         before = latest = fitting = self._summary
         summarized, next_number = 0, self._window.window.next_number
         while summarized < len(evicted):
-            left = tuple(item for _, item in evicted.values())
+            left = tuple(given.item for given in evicted.values())
             try:
                 given = cast("Summarize", self.summarize)(Evicted(left[summarized:], latest))
                 latest = latest if given is None else Message.of({"role": "system", "content": given}).text
@@ -429,34 +425,36 @@ class Conversation(Pictured):
             self._found = given, found
         return self._found[1]
 
-    def _counter_key(self, counter: RequestCounter) -> object:
+    def _new_window(self) -> CountedWindow:
+        counter = self._counter()
+        return CountedWindow(open_session(counter), tokenizer_of(counter), self._handles)
+
+    def _counter_key(self) -> object:
         """Return a key that changes with the counter; for a bare function, one of its counts stands in."""
+        counter = self._counter()
         if isinstance(self.count, FunctionType):
             return self.count, self.media_tokens, tokenizer_of(counter).count(self.system_prompt)
         return counter.identity, self.media_tokens, self.markers
 
-    def _frame(self) -> Frame:
+    def _head(self) -> list[Item]:
+        """Return the item of the system prompt, if there is one."""
         prompt = self.system_prompt
-        return [_system_item(prompt)] if prompt else [], self._read_tools, self._fields
+        return [Item((Message.of({"role": "system", "content": prompt}),))] if prompt else []
+
+    def _frame(self) -> Frame:
+        return self._head(), self._read_tools, self._fields
 
     def _bounds(self) -> WindowLimits:
         if isinstance(self.steps, Iterator):  # they are read many times
             self.steps = tuple(self.steps)
         return limits(self.max_turns, self.token_budget, self.low_water, self.steps, self.keep_results)
 
-    def _sent(self) -> list[Message]:
-        prompt = self.system_prompt
-        system = list(_system_item(prompt).messages) if prompt else []
-        return system + [message for item in self.window.values() for message in item.messages]
-
     def _overflow(self, count: Count, budget: int) -> Any:  # noqa: ANN401  # the error
         kept, least = self._window.least(self._bounds())
-        total, prompt = max(least, budget + 1), self.system_prompt
-        shown = self._window.shown
+        shown, cost = self._window.shown, self._window.session.cost
         named = [(f"message {number} ({shown[number].item.role.value})", kept[number]) for number in kept]
-        if prompt:
-            named.append(("system prompt", self._window.session.cost(_system_item(prompt))))
-        return overflow(budget, total, named, estimate=not count.exact)
+        named += [("system prompt", cost(item)) for item in self._head()]
+        return overflow(budget, max(least, budget + 1), named, estimate=not count.exact)
 
     def _forget(self, numbers: Collection[int]) -> None:
         for number in numbers:
@@ -468,7 +466,3 @@ class Conversation(Pictured):
     def _check(self, number: int) -> None:
         if whole(number) is None or number not in self._window.shown:
             raise InvalidMessage(f"there is no message {shown(number)} in this conversation.")
-
-
-def _system_item(prompt: str) -> Item:
-    return Item((Message.of({"role": "system", "content": prompt}),))

@@ -122,7 +122,7 @@ class CountedWindow:
         for number in self.window.sizes:
             self.window.change(number, share - self._share)
             if self.shown[number] is not self.given[number]:
-                self.window.change_full(number, self.window.full_size(number) + share - self._share)
+                self.window.full[number] += share - self._share
         self._share = share
 
     def count_with(self, session: RunningCount, tokenizer: Tokenizer, frame: Frame) -> None:
@@ -138,8 +138,7 @@ class CountedWindow:
         }
         for number, _ in counted:
             self.window.change(number, session.size(number) - self.window.size(number))
-        for number, size in full.items():
-            self.window.change_full(number, size)
+        self.window.full |= full
         self.session, self.tokenizer, self._share = session, tokenizer, 0
         self.window.reset_steps()
         self._forms.clear()
@@ -310,13 +309,10 @@ class CountedWindow:
 
     def _total_with(self, made: EvictionPlan) -> int:
         """Return the counter's total of the request with the changes of a plan."""
-        return self.session.total_with(self._changes(made))
-
-    def _changes(self, made: EvictionPlan) -> Mapping[int, Item | None]:
         changes: dict[int, Item | None] = dict.fromkeys(made.evicted_numbers)
         for number, (action, size) in made.sizes.items():
             changes[number] = self._form_of(number, action, size).item
-        return changes
+        return self.session.total_with(changes)
 
     # Shorter forms of results, measured for the engine ------------------------------------------------------
 

@@ -229,15 +229,12 @@ class PieceSession:
 
     def count(self) -> Count:
         if self._count is None:
-            self._count = self._counted()
+            last = next(reversed(self._last.values()), None)
+            if not self._last and self._head:
+                last = self._head[-1].messages[-1]
+            window = PartCost(self._total, self._at_most, not self._inexact)
+            self._count = self._counter.whole([*self._fixed, window], last)
         return self._count
-
-    def _counted(self) -> Count:
-        last = next(reversed(self._last.values()), None)
-        if not self._last and self._head:
-            last = self._head[-1].messages[-1]
-        window = PartCost(self._total, self._at_most, not self._inexact)
-        return self._counter.whole([*self._fixed, window], last)
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
         before = sum(self._costs[number].total for number in changes)

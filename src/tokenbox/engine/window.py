@@ -248,10 +248,6 @@ class Window:
         if unit.kind is ItemKind.FIXED:
             self.fixed += by
 
-    def change_full(self, number: int, size: int) -> None:
-        """Set the full size of a shortened result."""
-        self.full[number] = size
-
     def size(self, number: int) -> int:
         return self.sizes[number]
 
@@ -261,28 +257,23 @@ class Window:
 
     def pin(self, number: int) -> None:
         """Protect the item and its companions from eviction. Pins are counted: each needs one unpin."""
-        unit = self.units[number]
-        self._changes_ahead(unit)
-        unit.pinned += 1
-        self.pins[unit.first] = unit
+        self.units[number].pinned += 1
+        self._note_stay(self.units[number])
 
     def unpin(self, number: int) -> None:
-        unit = self.units[number]
-        unit.pinned -= 1
-        if not unit.stays:
-            del self.pins[unit.first]
+        self.units[number].pinned -= 1
+        self._note_stay(self.units[number])
 
-    def hold(self, number: int) -> None:
-        """Keep the item and its companions in the window; their results may be shortened."""
-        unit = self.units[number]
-        self._changes_ahead(unit)
-        unit.held = True
-        self.pins[unit.first] = unit
+    def hold(self, number: int, *, held: bool = True) -> None:
+        """Keep the item and its companions in the window, or no more; their results may be shortened."""
+        self.units[number].held = held
+        self._note_stay(self.units[number])
 
-    def release(self, number: int) -> None:
-        unit = self.units[number]
-        unit.held = False
-        if not unit.stays:
+    def _note_stay(self, unit: Unit) -> None:
+        if unit.stays:
+            self._changes_ahead(unit)
+            self.pins[unit.first] = unit
+        else:
             del self.pins[unit.first]
 
     def drop(self, number: int) -> tuple[int, ...]:
