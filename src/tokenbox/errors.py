@@ -66,7 +66,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from enum import StrEnum
+from typing import ClassVar, TypeVar
 
 from tokenbox.__about__ import DISTRIBUTION
 
@@ -306,6 +307,16 @@ class DocumentError(TokenboxError, code="document_invalid"):
 def plural(number: int, one: str, many: str | None = None) -> str:
     """Return ``1 token`` or ``2,048 tokens``; ``many`` is the plural of a noun that takes more than an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def one_of(kind: type[E], name: str, value: object, error: type[TokenboxError], /, **details: object) -> E:
+    """Return the member of ``kind`` that a caller gave for the option ``name``. Raises an ``error``."""
+    if isinstance(value, str) and value in set(kind):
+        return kind(value)
+    raise error(f"{name} is one of {', '.join(kind)}, not {shown(value)}.", **details)
 
 
 _MAX_NAME = 200  # a long path is shown in full

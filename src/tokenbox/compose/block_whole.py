@@ -5,12 +5,12 @@ The text of a form and its count are computed lazily, at most once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tokenbox.compose.parts import Parts, PricedWhole
+from tokenbox.compose.parts import Parts, PricedWhole, spread
 from tokenbox.compose.seamed import exact_whole
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import Block, EmbeddingRefBlock, ImageBlock, PayloadBlock
@@ -79,7 +79,7 @@ class BlockForms:
         self.blocks = list(blocks)
         self.markup = markup
         self.counter = counter
-        self.content_sizes = list(_content_sizes(blocks, counter))
+        self.content_sizes = _content_sizes(blocks, counter)
         self._indices = indices
         self._summarize = summarize
         self.summarized: list[int] = []
@@ -196,30 +196,21 @@ def shows_content(block: Block) -> bool:
     return not isinstance(block, ImageBlock) or is_text(block)
 
 
-def _content_sizes(blocks: Sequence[Block], counter: Counter) -> Iterator[int]:
-    """Yield the count of each content, in batches, to limit the memory for decoded text."""
-    batch: list[str] = []
-    sizes: list[int | None] = []
+def _content_sizes(blocks: Sequence[Block], counter: Counter) -> list[int]:
+    """Return the count of each content, in batches, to limit the memory for decoded text."""
+    sizes = [0] * len(blocks)
+    batch: dict[int, str] = {}
     characters = 0
-    for block in blocks:
-        if is_text(block):
-            text = block_description(block) if isinstance(block, EmbeddingRefBlock) else block_body(block)
-            batch.append(text)
-            sizes.append(None)
-            characters += len(text)
-        else:
-            assert isinstance(block, PayloadBlock)  # noqa: S101  # all other types are text
-            sizes.append(max(1, len(block.payload) // _BYTES_PER_TOKEN))
+    for i, block in enumerate(blocks):
+        if isinstance(block, PayloadBlock) and not is_text(block):
+            sizes[i] = max(1, len(block.payload) // _BYTES_PER_TOKEN)
+            continue
+        batch[i] = block_description(block) if isinstance(block, EmbeddingRefBlock) else block_body(block)
+        characters += len(batch[i])
         if characters > _BATCH:
-            yield from _filled(sizes, counter.count_all(batch))
-            batch, sizes, characters = [], [], 0
-    yield from _filled(sizes, counter.count_all(batch))
-
-
-def _filled(sizes: Sequence[int | None], counts: Sequence[int]) -> Iterator[int]:
-    """Replace each None in ``sizes`` with the next of ``counts``."""
-    following = iter(counts)
-    return (next(following) if size is None else size for size in sizes)
+            spread(batch, counter.count_all(list(batch.values())), sizes)
+            batch, characters = {}, 0
+    return spread(batch, counter.count_all(list(batch.values())), sizes)
 
 
 class BlockWhole:

@@ -16,7 +16,15 @@ from tokenbox.content.block_kinds import BlockType, Priority
 from tokenbox.content.blocks import AnnotationBlock, Block, resolve_priorities, wrong_field
 from tokenbox.content.canonical import record_digest
 from tokenbox.engine.ladder import Form, LadderRun, LadderStep
-from tokenbox.errors import EmptyInput, InvalidContent, NothingFits, RenderError, TokenizerError, shown
+from tokenbox.errors import (
+    EmptyInput,
+    InvalidContent,
+    NothingFits,
+    RenderError,
+    TokenizerError,
+    one_of,
+    shown,
+)
 from tokenbox.integers import MAX_INTEGER, token_budget
 from tokenbox.records import to_record
 from tokenbox.render.html import Pictured, in_words
@@ -235,7 +243,8 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
         all_priorities = resolve_priorities(given)
         priorities = [all_priorities[i] for i in indices]
         forms = BlockForms([given[i] for i in indices], indices, markup, counter, summarize)
-        plan = _Plan(forms, indices, priorities, checked_budget, _verbosity(verbosity), soft)
+        shown_as = one_of(Verbosity, "verbosity", verbosity, RenderError)
+        plan = _Plan(forms, indices, priorities, checked_budget, shown_as, soft)
         return plan.exact() or plan.conservative()
     except (AttributeError, TypeError):
         for place, block in enumerate(given):
@@ -386,13 +395,6 @@ def checked_blocks(blocks: object) -> list[Block]:
         if not isinstance(block, Block):
             raise RenderError(f"blocks[{place}] is not a block, but {type(block).__name__}.", index=place)
     return given
-
-
-def _verbosity(value: str) -> Verbosity:
-    if value not in list(Verbosity):
-        names = ", ".join(one.value for one in Verbosity)
-        raise RenderError(f"verbosity is one of {names}, not {shown(value)}.")
-    return Verbosity(value)
 
 
 def _type_id(value: object) -> int:

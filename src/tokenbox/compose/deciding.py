@@ -104,7 +104,8 @@ class DecidingSections:
         """Return their whole with conservative prices."""
         self.are_over(budget - correction)
         if self.have_empty:
-            self._add_all()
+            rest, self._first = self._order[: self._first], 0
+            self._add(rest, [len(self._sections.contents[i]) for i in rest])
         return PricedWhole(
             self._sections, self._separator, self._counter, correction, list(self._known), self._ranked
         )
@@ -112,10 +113,6 @@ class DecidingSections:
     @property
     def _ranked(self) -> Ranked:
         return Ranked(self._critical, self._order[self._first :])
-
-    def _add_all(self) -> None:
-        rest, self._first = self._order[: self._first], 0
-        self._add(rest, [len(self._sections.contents[i]) for i in rest])
 
     def _add(self, indices: Sequence[int], lengths: Sequence[int]) -> None:
         sizes = self._sizes.at(indices)

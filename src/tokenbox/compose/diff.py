@@ -105,7 +105,7 @@ class LayoutValues:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueChange:
+class ValueChange(AsRecord):
     """A field with one value in each record."""
 
     field: str
@@ -177,37 +177,29 @@ class LayoutDiff:
         return to_record(
             self,
             "same first_field values sections text digest",
-            values=[{"field": v.field, "before": v.before, "after": v.after} for v in self.values],
-            digest=None
-            if self.digest is None
-            else {"before": self.digest.before, "after": self.digest.after},
+            digest=None if self.digest is None else to_record(self.digest, "before after"),
         )
 
     def __str__(self) -> str:
         if self.same:
             return "no difference"
-        about = ["" if exact else "~" for exact in self.exact]
+        was, now = ("" if exact else "~" for exact in self.exact)
         rows = [
-            (
-                value.field,
-                _value_text(value.field, value.before, about[0]),
-                _value_text(value.field, value.after, about[1]),
-                "",
-            )
-            for value in self.values
+            (v.field, _value_text(v.field, v.before, was), _value_text(v.field, v.after, now), "")
+            for v in self.values
         ]
-        rows += [_section_row(section, about[0], about[1]) for section in self.sections]
+        rows += [_section_row(section, was, now) for section in self.sections]
         lines = _columns(rows)
         if self.text is None:
-            only_digest = not self.values and not self.sections
-            lines.append(
-                "the text is the same" + ("; the digests differ, so the inputs do" if only_digest else "")
-            )
-        else:
-            lines.append(f"first changed byte of the text: {self.text.byte:,}, in line {self.text.line:,}")
-            lines.append(f"  after  {self.text.common!r}" if self.text.common else "  at the start")
-            lines.append(f"  was    {self.text.before!r}" if self.text.before else "  was    the end")
-            lines.append(f"  now    {self.text.after!r}" if self.text.after else "  now    the end")
+            why = "" if self.values or self.sections else "; the digests differ, so the inputs do"
+            return "\n".join([*lines, f"the text is the same{why}"])
+        text = self.text
+        lines += [
+            f"first changed byte of the text: {text.byte:,}, in line {text.line:,}",
+            f"  after  {text.common!r}" if text.common else "  at the start",
+            f"  was    {text.before!r}" if text.before else "  was    the end",
+            f"  now    {text.after!r}" if text.after else "  now    the end",
+        ]
         return "\n".join(lines)
 
 
@@ -268,11 +260,8 @@ def _section_changes(old: Iterable[SectionState], new: Iterable[SectionState]) -
 
 
 def _what_differs(old: SectionState, new: SectionState) -> list[str]:
-    what = [
-        name
-        for name in ("decision", "base_size", "size", "text")
-        if _differ(getattr(old, name), getattr(new, name))
-    ]
+    compared = ("decision", "base_size", "size", "text")
+    what = [name for name in compared if _differ(getattr(old, name), getattr(new, name))]
     if old.form != new.form:
         what.append("form")
     if old.input is not None and new.input is not None:

@@ -15,7 +15,7 @@ from tokenbox.content.canonical import record_digest
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Action, Decision, Policy, SectionResult, Step
-from tokenbox.errors import ContextCriticalOverflow, LayoutError, shown
+from tokenbox.errors import ContextCriticalOverflow, LayoutError, one_of, shown
 from tokenbox.records import to_record
 from tokenbox.render.explain import explain
 from tokenbox.render.html import Pictured, in_words
@@ -56,13 +56,12 @@ class LayoutOptions:
         reclaim: object,
     ) -> LayoutOptions:
         """Validate the options, also against the sections."""
-        if policy not in list(Policy):
-            raise LayoutError(f"policy is one of {', '.join(Policy)}, not {shown(policy)}.")
+        chosen = one_of(Policy, "policy", policy, LayoutError)
         if type(reclaim) is not bool:
             raise LayoutError(f"reclaim is True or False, not {shown(reclaim)}.")
         checked = checked_groups({} if groups is None else groups)
-        options = cls(_checked_separator(separator), Policy(str(policy)), checked, reclaim)
-        check_policy(sections, checked, options.policy)
+        options = cls(_checked_separator(separator), chosen, checked, reclaim)
+        check_policy(sections, checked, chosen)
         return options
 
     def to_dict(self) -> dict[str, object]:

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.engine.choice import Upgrade, choose
-from tokenbox.errors import ContextCriticalOverflow, InvalidContent, TokenizerError, raise_budget, shown
+from tokenbox.errors import (
+    ContextCriticalOverflow,
+    InvalidContent,
+    TokenizerError,
+    one_of,
+    raise_budget,
+    shown,
+)
 from tokenbox.integers import plain, token_budget
 from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.worth.documents import Document, PieceSpan
@@ -216,8 +223,7 @@ def select(  # noqa: PLR0913  # each is an option of its own
     """
     budget = token_budget(budget)
     check_query(query)
-    if order not in list(SelectionOrder):
-        raise InvalidContent(f"order is one of {', '.join(SelectionOrder)}, not {shown(order)}.")
+    by_worth = one_of(SelectionOrder, "order", order, InvalidContent) is SelectionOrder.WORTH
     if not isinstance(separator, str):
         raise InvalidContent(f"a separator is text, not {type(separator).__name__}.")
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
@@ -228,7 +234,6 @@ def select(  # noqa: PLR0913  # each is an option of its own
     counter = Counter(as_tokenizer(tokenizer), cache)
     worths = _worths(given, query)
     copied = {} if copies else _copies(given, worths)
-    by_worth = SelectionOrder(order) is SelectionOrder.WORTH
     upgrades = [
         Upgrade(int(chunk.priority), worths[i] if form == 0 else worths[i] * _SHORTER // 100, i, -form)
         for i, chunk in enumerate(given)

@@ -63,7 +63,9 @@ class MarkersFormat(PieceCounter):
         return PartCost(total, max(total, self.bound.message(message)), exact=False)
 
     def frame(self, request: Request) -> PartCost:
-        texts = [_indented(tool) if self.markers else _as_json(tool) for tool in request.tools]
+        texts = [_as_json(tool) for tool in request.tools]
+        if self.markers:  # at their longest: some templates indent a tool, others escape it
+            texts = [_escaped(_as_json(tool, indent=4)) for tool in request.tools]
         texts += [f"{name}: {_as_json(value, indent=4)}" for name, value in request.fields]
         total = self._count(texts)
         if self.markers:
@@ -152,11 +154,6 @@ def _wider(arguments: str) -> str:
     except (ValueError, RecursionError):
         return arguments
     return max(_escaped(again), arguments, key=len)
-
-
-def _indented(tool: Frozen) -> str:
-    """Return a tool at its longest: some templates indent it, others escape it."""
-    return _escaped(_as_json(tool, indent=4))
 
 
 def _escaped(words: str) -> str:

@@ -157,7 +157,8 @@ class PieceCounter(CountsMedia):
     def whole(self, costs: Iterable[PartCost], last: Message | None) -> Count:
         """Return the count of a request of these parts, whose last message is ``last``."""
         total = at_most = 0
-        exact = not _is_prefill(last)
+        # No provider publishes the cost of an answer that the model is to continue.
+        exact = last is None or last.role is not Role.ASSISTANT or bool(last.tool_calls)
         for cost in costs:
             total += cost.total
             at_most += cost.at_most
@@ -181,11 +182,6 @@ class PieceCounter(CountsMedia):
 
 
 _NOTHING: Final = PartCost(0, 0, exact=True)
-
-
-def _is_prefill(last: Message | None) -> bool:
-    """Return True if the model is to continue an answer: no provider publishes the cost of that."""
-    return last is not None and last.role is Role.ASSISTANT and not last.tool_calls
 
 
 class PieceSession:

@@ -101,7 +101,8 @@ class OpenAIFormat(PieceCounter):
             texts += [call.name, call.arguments]
         total = _PER_MESSAGE * (1 + len(message.tool_calls)) + (message.name is not None)
         total += self._count(texts) + self.media(message)
-        exact = self.identity.exact and message.role in _PROVEN_ROLES and _is_proven(message)
+        exact = self.identity.exact and message.role in _PROVEN_ROLES and isinstance(content, str)
+        exact = exact and _PROVEN_KEYS.issuperset(key for key, _ in message.source)
         if not exact:
             total = max(total, self.least(message.source))
         return PartCost(total, total if exact else max(total, self.bound.message(message)), exact)
@@ -162,10 +163,6 @@ class OpenAIFormat(PieceCounter):
         for key in ("$defs", "definitions"):
             total += sum(map(self._properties, _fields(given.get(key)).values()))
         return total
-
-
-def _is_proven(message: Message) -> bool:
-    return isinstance(message.content, str) and _PROVEN_KEYS.issuperset(key for key, _ in message.source)
 
 
 def _line(name: object, about: dict[str, Frozen]) -> str:

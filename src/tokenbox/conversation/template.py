@@ -90,7 +90,8 @@ class _Bounding(NodeTransformer):
 
     def _made(self, node: nodes.Expr) -> nodes.Node:
         self.generic_visit(node)
-        if getattr(node, "ctx", "load") != "load" or not any(map(_is_no_constant, node.iter_child_nodes())):
+        is_constant = all(isinstance(child, nodes.Const) for child in node.iter_child_nodes())
+        if is_constant or getattr(node, "ctx", "load") != "load":
             return node
         return self._call(_MADE, [node], node)
 
@@ -133,10 +134,6 @@ def _walk(node: nodes.Node) -> list[nodes.Node]:
 _UNCHANGING: Final = (
     nodes.Name, nodes.Getattr, nodes.Const, nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand,
 )  # fmt: skip
-
-
-def _is_no_constant(node: nodes.Node) -> bool:
-    return not isinstance(node, nodes.Const)
 
 
 class _Environment(ImmutableSandboxedEnvironment):

@@ -94,11 +94,7 @@ class _Planning:
     def __init__(self, window: Window, limits: WindowLimits, measure: Measure, extra: int = 0) -> None:
         self._window, self._limits, self._measure = window, limits, measure
         self._plan = EvictionPlan(window.total + extra)
-        self._evicted: set[int] = set()
-        self._exchanges = window.exchanges
         self._applied: list[PlannedChange] = []
-        self._whole = 0
-        """The total of the window if no budget had ever been enforced."""
 
     def run(self) -> EvictionPlan:
         limits, budget = self._limits, self._limits.budget
@@ -108,10 +104,9 @@ class _Planning:
         if budget is not None:
             if not self._open_round_fits(budget):
                 return without_budget
-            self._whole = before + self._window.freed
             over = self._plan.total > budget
             if limits.in_steps:
-                self._reduce_in_steps(budget)
+                self._reduce_in_steps(budget, before + self._window.freed)
             else:
                 self._reduce(budget, WindowReason.OVER)
             if self._plan.total > budget:
@@ -143,18 +138,20 @@ class _Planning:
 
     def _evict_unsendable(self) -> None:
         for unit in self._window.unsendable:
-            if not unit.removed and unit.first not in self._evicted:
+            if not unit.removed and unit.first not in self._plan.evicted:
                 self._evict([unit], WindowReason.UNSENDABLE, 0, 0)
 
     def _limit_exchanges(self) -> bool:
         """Evict the oldest exchanges while there are more than ``max_turns``; return True if any was."""
-        limit, before = self._limits.max_turns, self._exchanges
-        if limit is not None and before > limit:
-            for units in self._window.eviction_candidates(_EXCHANGES, self._evicted):
-                if self._exchanges <= limit:
+        limit = self._limits.max_turns
+        before = excess = 0 if limit is None else self._window.exchanges - limit
+        if limit is not None and excess > 0:
+            for units in self._window.eviction_candidates(_EXCHANGES, self._plan.evicted):
+                if excess <= 0:
                     break
-                self._evict(units, WindowReason.TURNS, self._exchanges - limit, limit)
-        return self._exchanges < before
+                self._evict(units, WindowReason.TURNS, excess, limit)
+                excess -= sum(unit.kind is ItemKind.USER for unit in units)
+        return excess < before
 
     def _open_round_fits(self, budget: int) -> bool:
         """Shorten read, then unread results of the required items if these alone are over the budget.
@@ -163,7 +160,7 @@ class _Planning:
         items before them can stay too, or all of it if no items come before them or half would be too little.
         """
         window, plan = self._window, self._plan
-        spared = window.total - window.must_stay() - sum(unit.size for unit in plan.evicted) + budget
+        spared = window.total - window.must_stay() - sum(unit.size for unit in plan.evicted.values()) + budget
         for number, action in list(self._shortenings()) if plan.total > spared else ():
             if window.units[number].held and plan.total > spared:
                 self._shorten(number, action, spared, WindowReason.OPEN_ROUND, budget)
@@ -171,7 +168,7 @@ class _Planning:
         if over <= 0:
             return True
         unit = window.open_round
-        if unit is None or Reduce.SHORTEN_LAST not in self._limits.steps or unit.first in self._evicted:
+        if unit is None or Reduce.SHORTEN_LAST not in self._limits.steps or unit.first in plan.evicted:
             return False
         sizes = {number: window.size(number) for number in unit.results}
         room = sum(sizes.values()) - over
@@ -221,7 +218,7 @@ class _Planning:
     def _parts_to_evict(self, target: int, *, keep_last: bool) -> tuple[list[list[Unit]], int]:
         """Return the parts to evict until the total is at most ``target``, in order, and the total then."""
         lost: list[list[Unit]] = []
-        total, gone = self._plan.total, set(self._evicted)
+        total, gone = self._plan.total, set(self._plan.evicted)
         if total > target:
             for part in self._window.eviction_candidates(self._limits.steps, gone, keep_last=keep_last):
                 lost.append(part)
@@ -270,9 +267,11 @@ class _Planning:
             texts -= uncut
         return {}
 
-    def _reduce_in_steps(self, budget: int) -> None:
-        """Free whole steps of the budget, in the order that all marks share."""
-        whole = self._whole
+    def _reduce_in_steps(self, budget: int, whole: int) -> None:
+        """Free whole steps of the budget, in the order that all marks share.
+
+        ``whole``: the total of the window if no budget had ever been enforced.
+        """
         if whole <= budget:
             return
         # With eagerness, the mark is derived from the window, and an eviction changes the window: do not
@@ -303,7 +302,7 @@ class _Planning:
     def _plan_ahead(self, target: int) -> tuple[list[PlannedChange], int]:
         """Plan the changes that follow those planned before, down to ``target``; return the total then."""
         there = _Planning(self._window, self._limits, self._measure)
-        there._plan, there._evicted, there._exchanges = self._copy(), set(self._evicted), self._exchanges
+        there._plan = self._copy()
         for change in self._window.ahead:
             there._apply(change, target, target)
         there._applied.clear()
@@ -313,7 +312,7 @@ class _Planning:
     def _apply(self, change: PlannedChange, target: int, budget: int) -> None:
         """Apply a change that was planned earlier, as far as it still can be."""
         if change.action is WindowAction.EVICT:
-            units = [u for u in change.units if self._window.is_free(u) and u.first not in self._evicted]
+            units = [u for u in change.units if self._window.is_free(u) and u.first not in self._plan.evicted]
             if units:
                 self._evict(units, *self._reason(target, budget))
         elif sizes := {n: size for n, size in change.sizes.items() if self._can_shrink_to(n, size)}:
@@ -357,7 +356,7 @@ class _Planning:
         """Yield single changes, in order. Each is computed when it is called."""
         for number, action in self._shortenings():
             yield partial(self._shorten, number, action, target, WindowReason.AHEAD)
-        for units in self._window.eviction_candidates(self._limits.steps, self._evicted, keep_last=True):
+        for units in self._window.eviction_candidates(self._limits.steps, self._plan.evicted, keep_last=True):
             yield partial(self._evict, units, WindowReason.AHEAD, self._plan.total - target, target)
 
     def _shortenings(self) -> Iterator[tuple[int, WindowAction]]:
@@ -383,7 +382,7 @@ class _Planning:
 
     def _may_shorten(self, number: int) -> bool:
         unit = self._window.units[number]
-        return not unit.pinned and unit.first not in self._evicted
+        return not unit.pinned and unit.first not in self._plan.evicted
 
     def _shorten(
         self, number: int, action: WindowAction, target: int, reason: WindowReason, limit: int | None = None
@@ -420,7 +419,7 @@ class _Planning:
         A result is restored in full if that fits, else with more of its head and tail.
         """
         plan, window = self._plan, self._window
-        present = {number for number in window.full if window.units[number].first not in self._evicted}
+        present = {number for number in window.full if window.units[number].first not in plan.evicted}
         for number in sorted(present | plan.sizes.keys(), reverse=True):
             free, size, full = budget - plan.total, self._size_of(number), window.full_size(number)
             if free <= 0:
@@ -443,10 +442,7 @@ class _Planning:
         for number in numbers:
             plan.total -= self._size_of(number)
             plan.sizes.pop(number, None)
-        plan.evicted += units
-        for unit in units:
-            self._evicted.add(unit.first)
-            self._exchanges -= unit.kind is ItemKind.USER
+        plan.evicted.update((unit.first, unit) for unit in units)
         self._applied.append(PlannedChange(WindowAction.EVICT, tuple(units)))
         plan.steps.append(WindowStep(numbers, reason, before, plan.total, over, limit))
 
@@ -466,7 +462,7 @@ class _Planning:
 
     def _copy(self) -> EvictionPlan:
         plan = self._plan
-        return replace(plan, steps=list(plan.steps), evicted=list(plan.evicted), sizes=dict(plan.sizes))
+        return replace(plan, steps=list(plan.steps), evicted=dict(plan.evicted), sizes=dict(plan.sizes))
 
 
 def common_cap(sizes: Sequence[int], room: int) -> int:

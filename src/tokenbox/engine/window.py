@@ -92,7 +92,8 @@ class PlannedChange(NamedTuple):
 class EvictionPlan:
     """Changes to a window that are not committed yet.
 
-    ``total``: the window's total after them. ``sizes``: the new sizes of shortened or restored items.
+    ``total``: the window's total after them. ``evicted``: the units that leave, by their first items.
+    ``sizes``: the new sizes of shortened or restored items.
     ``ahead`` and ``epoch``: the changes planned for later and their bounds; None if they stay as they are.
     ``ahead_frees``: the tokens that all changes of ``ahead`` free together; None if that is not known.
     ``freed``: the tokens that are evicted because of the budget.
@@ -100,7 +101,7 @@ class EvictionPlan:
 
     total: int
     steps: list[WindowStep] = field(default_factory=list)
-    evicted: list[Unit] = field(default_factory=list)
+    evicted: dict[int, Unit] = field(default_factory=dict)
     sizes: dict[int, tuple[WindowAction, int]] = field(default_factory=dict)
     ahead: list[PlannedChange] | None = None
     ahead_frees: int | None = None
@@ -109,7 +110,7 @@ class EvictionPlan:
 
     @property
     def evicted_numbers(self) -> list[int]:
-        return [number for unit in self.evicted for number in unit.members]
+        return [number for unit in self.evicted.values() for number in unit.members]
 
 
 class Window:
@@ -288,7 +289,7 @@ class Window:
         """Apply a plan that was made for the window in its present state."""
         for number, (action, size) in plan.sizes.items():
             self._resize(number, action, size)
-        self._remove(plan.evicted)
+        self._remove(list(plan.evicted.values()))
         self.unsendable = [unit for unit in self.unsendable if not unit.removed]
         self.freed += plan.freed
         if plan.ahead is not None:

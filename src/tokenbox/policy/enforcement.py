@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.compose.requests import NO_BOUND
 from tokenbox.content.unseen import unseen_of
-from tokenbox.errors import ContextCriticalOverflow, EmptyInput, shown
+from tokenbox.errors import ContextCriticalOverflow, EmptyInput, one_of, shown
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
@@ -87,11 +87,7 @@ def enforce(  # noqa: PLR0913  # keyword options
 
 def checked_mode(mode: object) -> OutputMode:
     """Return ``mode`` as an :class:`OutputMode`. Raises :class:`InvalidPolicy`."""
-    if not isinstance(mode, str) or mode not in set(OutputMode):
-        names = ", ".join(one.value for one in OutputMode)
-        given = shown(mode)
-        raise InvalidPolicy(f"output_mode is one of {names}, not {given}.", field="output_mode", value=given)
-    return OutputMode(mode)
+    return one_of(OutputMode, "output_mode", mode, InvalidPolicy, field="output_mode", value=shown(mode))
 
 
 def _unseen(request: Chunks, verdict: Verdict) -> tuple[str, ...]:

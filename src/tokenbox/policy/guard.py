@@ -19,7 +19,7 @@ from typing import Final
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.weight import exact_weight, weight_text
-from tokenbox.errors import shown
+from tokenbox.errors import one_of, shown
 from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.models import ModelFigures, usable_of
 from tokenbox.policy.errors import InvalidPolicy, unknown_window
@@ -189,10 +189,7 @@ class Verdict:
 
 def checked_uncertain(value: object) -> Uncertain:
     """Return ``value`` as :class:`Uncertain`. Raises :class:`InvalidPolicy`."""
-    if isinstance(value, str) and value in set(Uncertain):
-        return Uncertain(value)
-    given, names = shown(value), ", ".join(one.value for one in Uncertain)
-    raise InvalidPolicy(f"policy.uncertain is one of {names}, not {given}.", field="uncertain", value=given)
+    return one_of(Uncertain, "policy.uncertain", value, InvalidPolicy, field="uncertain", value=shown(value))
 
 
 def guard(count: Count, limits: GuardLimits, uncertain: Uncertain = Uncertain.MARGIN) -> Verdict:

@@ -170,10 +170,6 @@ def _results_in_order(messages: list[Message]) -> list[Message]:
     return made
 
 
-def _deepseek_format(schema: Any) -> dict[str, Any]:
-    return {"response_format": schema} if isinstance(schema, dict) else {}
-
-
 _deepseek: Final = _tagged("<｜Assistant｜><think>", "</think>")
 
 
@@ -336,7 +332,7 @@ FAMILIES: Final = (
         _deepseek_4,
         rewrite=_results_in_order,
         parts=_calls,
-        add=_deepseek_format,
+        add=lambda schema: {"response_format": schema} if isinstance(schema, dict) else {},
     ),
     TemplateFamily(
         "Gemma 4",

@@ -124,7 +124,7 @@ def items_of(owner: Any) -> list[Any]:
     plain: list[Any] | None = getattr(owner, "plain", None)
     if plain is None:
         return list(owner)
-    owner.track.about_to_read(owner)
+    owner.track.unread = owner
     return plain
 
 

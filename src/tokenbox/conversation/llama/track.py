@@ -117,9 +117,6 @@ class Track:
         self.note((NEAR, place - self.start), found)
         return found
 
-    def about_to_read(self, values: TrackedMessages | TrackedRange) -> None:
-        self.unread = values
-
     def key_of(self, history: TrackedMessages) -> int:
         return THE_LOOPS if history.plain is self.items else history.key
 
