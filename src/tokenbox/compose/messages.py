@@ -91,13 +91,8 @@ class MessagesWhole(LinearWhole):
         self._around, self._of_role = _overheads(sections, counter, requests)
         self.pricing = "exact" if isinstance(requests, CountsPieces) else "conservative"
         sizes = counter.sizes(sections)
-        weights = [
-            self._weigh(i, section.content, size)
-            for i, (section, size) in enumerate(zip(sections, sizes, strict=True))
-        ]
-        super().__init__(
-            sections, separator, sizes, counter, weights=weights, join=0, count_of=self._corrected
-        )
+        super().__init__(sections, separator, sizes, counter)
+        self._set_weights(list(map(self._weigh, range(len(sizes)), self.texts, sizes)), 0)
 
     def total_of(self, indices: Iterable[int]) -> int:
         if self.pricing == "exact":
@@ -116,7 +111,7 @@ class MessagesWhole(LinearWhole):
     def _weigh(self, i: int, text: str, size: int) -> int:
         return max(1, size + self._of_role[i]) if text else 0
 
-    def _corrected(self, weight: int) -> int:
+    def _count_of(self, weight: int) -> int:
         return max(0, weight + self._around + self.correction) if weight else 0
 
 

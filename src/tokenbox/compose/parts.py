@@ -219,26 +219,22 @@ def _weight(text: str, size: int) -> int:
 
 
 class LinearWhole(Parts):
-    """Total = count_of(sum of the weights + one join weight between neighbours). O(1) for every change."""
+    """Total = count_of(sum of the weights + one join weight between neighbours). O(1) for every change.
 
-    def __init__(
-        self,
-        sections: Sequence[Section],
-        separator: str,
-        sizes: Sequence[int],
-        counter: Counter,
-        *,
-        weights: Sequence[int],
-        join: int,
-        count_of: Callable[[int], int],
-        ranked: Ranked | None = None,
-    ) -> None:
-        super().__init__(sections, separator, sizes, counter, ranked)
-        self._weights = list(weights)
-        self._join = join
-        self._count_of = count_of
+    A subclass defines the weight of a text, and the count of a weight.
+    """
+
+    def _weigh(self, i: int, text: str, size: int) -> int:
+        """Return the weight of a section with this text of this size."""
+        raise NotImplementedError
+
+    def _count_of(self, weight: int) -> int:
+        raise NotImplementedError
+
+    def _set_weights(self, weights: Sequence[int], join: int) -> None:
+        self._weights, self._join = list(weights), join
         self._sum = sum(weights)
-        self._live = len(sections) - self._weights.count(0)
+        self._live = len(self._weights) - self._weights.count(0)
 
     @property
     def total(self) -> int:
@@ -269,10 +265,6 @@ class LinearWhole(Parts):
         self._sum += weight - self._weights[i]
         self.texts[i], self.sizes[i], self._weights[i] = text, size, weight
 
-    def _weigh(self, i: int, text: str, size: int) -> int:
-        """Return the weight of a section with this text of this size."""
-        raise NotImplementedError
-
     def _append(self, i: int, item: str) -> None:
         if item:
             text = self.texts[i] + self.separator + item if self.texts[i] else item
@@ -290,20 +282,16 @@ class AdditiveWhole(LinearWhole):
     def __init__(
         self, sections: Sequence[Section], separator: str, counter: Counter, tokenizer: AdditiveTokenizer
     ) -> None:
-        self._weight_of, count_of = tokenizer.weigh, tokenizer.count_of
-        weights = list(map(self._weight_of, contents_of(sections)))
-        super().__init__(
-            sections,
-            separator,
-            list(map(count_of, weights)),
-            counter,
-            weights=weights,
-            join=self._weight_of(separator),
-            count_of=count_of,
-        )
+        self._tokenizer = tokenizer
+        weights = list(map(tokenizer.weigh, contents_of(sections)))
+        super().__init__(sections, separator, list(map(tokenizer.count_of, weights)), counter)
+        self._set_weights(weights, tokenizer.weigh(separator))
 
     def _weigh(self, i: int, text: str, size: int) -> int:
-        return self._weight_of(text)
+        return self._tokenizer.weigh(text)
+
+    def _count_of(self, weight: int) -> int:
+        return self._tokenizer.count_of(weight)
 
 
 class PricedWhole(LinearWhole):
@@ -329,22 +317,14 @@ class PricedWhole(LinearWhole):
         left_out = 0 if ranked is None else len(sections) - sum(map(len, ranked))
         if sizes.count(0) > left_out:
             weights = list(map(_weight, chosen_contents(sections, ranked), sizes))
-        super().__init__(
-            sections,
-            separator,
-            sizes,
-            counter,
-            weights=weights,
-            join=counter.small(separator) + 1,
-            count_of=self._corrected,
-            ranked=ranked,
-        )
+        super().__init__(sections, separator, sizes, counter, ranked)
+        self._set_weights(weights, counter.small(separator) + 1)
 
     def total_of(self, indices: Iterable[int]) -> int:
         contents = contents_of(self.sections)
         return self.counter.count(self.separator.join(contents[i] for i in indices if contents[i]))
 
-    def _corrected(self, weight: int) -> int:
+    def _count_of(self, weight: int) -> int:
         return max(0, weight + self.correction) if weight else 0
 
     def _weigh(self, i: int, text: str, size: int) -> int:

@@ -229,7 +229,11 @@ def _search(budget: int, options: LayoutOptions, pricing: _Pricing, correction: 
                 return fitting
             may_yield = any(map(result.texts.__getitem__, pricing.sections.ranked.flexible))
             if not may_yield and not any(step.items for step in estimate.log):
-                raise _inconsistent(result)
+                raise TokenizerError(
+                    f"the counter {result.tokenizer.name} is not consistent: the critical sections alone "
+                    f"were {plural(result.fixed_load, 'token')}, and now the same text is {result.total:,}. "
+                    "A count must depend on the text only."
+                )
             # The step doubles, so that the search ends soon even with an adverse counter.
             correction += max(result.total - estimate.total, result.total - budget, least)
             least *= 2
@@ -256,15 +260,6 @@ def _expand_priced(
         if offered == total:  # cut for their own maxima, the sections are more than they were whole
             return _search(budget, options, pricing, correction)
         offered = max(total, offered - (result.total - budget))
-
-
-def _inconsistent(result: Layout) -> TokenizerError:
-    """Return the error for a counter whose count of the same text has changed."""
-    return TokenizerError(
-        f"the counter {result.tokenizer.name} is not consistent: the critical sections alone "
-        f"were {plural(result.fixed_load, 'token')}, and now the same text is {result.total:,}. "
-        "A count must depend on the text only."
-    )
 
 
 def _run_checked(whole: Parts, budget: int, options: LayoutOptions) -> Layout | None:

@@ -50,10 +50,6 @@ _TRAVERSING_FILTERS: Final = (
 )  # fmt: skip
 
 
-class _Refused(Exception):
-    """The template called ``raise_exception``."""
-
-
 class _Generation(Extension):
     """The tag ``{% generation %}``, which marks the assistant's text and renders its content."""
 
@@ -291,8 +287,6 @@ class ChatTemplate:
         self._steps = self._written = self._fixed = self._made = 0
         try:
             return "".join(_bounded(self._template.generate(**variables)))
-        except _Refused as refused:
-            raise TemplateError(f"the chat template refuses these messages: {refused}.") from None
         except TokenboxError:
             raise
         except Exception as error:
@@ -382,7 +376,7 @@ def _check_filter(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 def _raise_exception(message: object) -> None:
-    raise _Refused(message)
+    raise TemplateError(f"the chat template refuses these messages: {message}.")
 
 
 def to_json(

@@ -159,7 +159,9 @@ def resolve_figures(
         sources["context_window"] = source_text(window)
     headroom, sources["headroom"] = call.headroom or settings.headroom or (Fraction(0), "default")
     context_window = None if window is None else window.value
-    reserve = _reserve(call, settings, found["max_output"], context_window, headroom, mode)
+    reserve = call.output_reserve or settings.output_reserve
+    if reserve is None and context_window is not None:
+        reserve = default_reserve(found["max_output"], context_window, headroom, mode)
     if reserve is not None:
         sources["output_reserve"] = source_text(reserve)
     return ModelFigures(
@@ -213,21 +215,6 @@ def _capped(known: Figure | None, call: Stated, settings: Stated) -> Figure | No
     if known is None or known.value is None:
         return cap
     return cap if cap.value < known.value else known
-
-
-def _reserve(
-    call: Stated,
-    settings: Stated,
-    longest: Figure | None,
-    window: int | None,
-    headroom: Fraction,
-    mode: OutputMode,
-) -> Figure | None:
-    """Return the output reserve as it was stated, else by the default rule."""
-    stated = call.output_reserve or settings.output_reserve
-    if stated is not None or window is None:
-        return stated
-    return default_reserve(longest, window, headroom, mode)
 
 
 def default_reserve(longest: Figure | None, window: int, headroom: Fraction, mode: OutputMode) -> Figure:

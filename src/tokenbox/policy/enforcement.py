@@ -62,13 +62,16 @@ def enforce(  # noqa: PLR0913  # keyword options
     rule = checked_uncertain(uncertain)
     verdict = guard(count_chunks(request, counter), limits, rule)
     plan: tuple[Remedy, ...] = ()
-    name, notes = strategy_name(request, strategy), (*notes, *_unseen(request, verdict))
+    name, notes = strategy_name(request, strategy), tuple(notes)
+    if verdict.count.at_most == NO_BOUND:
+        notes += (f"{unseen_of(request.request(request.items))}, which is not counted here",)
     if not verdict.ok:
         try:
             cuts = _cuts(request, verdict, counter, strategy, model)
         except (StrategyFailed, UnknownStrategy) as error:
             cause = "" if error.__cause__ is None else f": {type(error.__cause__).__name__}"
-            cuts, notes = [], (*notes, f"no cut is proposed, because the strategy {name} fails here{cause}")
+            cuts = []
+            notes += (f"no cut is proposed, because the strategy {name} fails here{cause}",)
         plan = _remedies(verdict, cuts, max_output, alternatives)
     why = Why(verdict, overridden=not verdict.ok and override is not None, notes=notes)
     return Enforcement(
@@ -90,13 +93,6 @@ def checked_mode(mode: object) -> OutputMode:
     return one_of(OutputMode, "output_mode", mode, InvalidPolicy, field="output_mode", value=shown(mode))
 
 
-def _unseen(request: Chunks, verdict: Verdict) -> tuple[str, ...]:
-    """Return a note on input that only the server can count, if the request refers to some."""
-    if verdict.count.at_most != NO_BOUND:
-        return ()
-    return (f"{unseen_of(request.request(request.items))}, which is not counted here",)
-
-
 def _remedies(
     verdict: Verdict, cuts: Sequence[Remedy], max_output: int | None, alternatives: Alternatives
 ) -> tuple[Remedy, ...]:
@@ -104,12 +100,16 @@ def _remedies(
     limits, tokens_in = verdict.limits, verdict.tokens
     if tokens_in == NO_BOUND:  # no window is known to be enough
         return tuple(cuts)
-    lower = _lower_max_tokens(tokens_in, limits, max_output)
-    return (
-        *(() if lower is None else (lower,)),
-        *cuts,
-        _larger_window(tokens_in, limits, alternatives(tokens_in)),
-    )
+    lower: list[Remedy] = []
+    largest = limits.largest_reserve(tokens_in)
+    # Not if no answer at all would be left, or if the reserve is not the cause.
+    if largest > 0 and not replace(limits, reserve_out=largest).denies(tokens_in):
+        asked = largest if max_output is None else min(largest, max_output)
+        lower = [LowerMaxTokens(asked, limits.reserve_out)]
+    window = max(limits.smallest_window(tokens_in), 1)
+    over_input = limits.max_input is not None and tokens_in > limits.max_input
+    larger = LargerWindow(window, tokens_in if over_input else None, tuple(alternatives(tokens_in)))
+    return (*lower, *cuts, larger)
 
 
 def _cuts(
@@ -144,21 +144,3 @@ def _only_largest_flexible(request: Chunks) -> Chunks:
         section if i == largest else replace(section, shrink=0) for i, section in enumerate(request.sections)
     )
     return replace(request, items=only)
-
-
-def _lower_max_tokens(tokens_in: int, limits: GuardLimits, max_output: int | None) -> LowerMaxTokens | None:
-    """Return the largest reserve that passes and that the model can generate.
-
-    None if no answer at all would be left, or if the reserve is not the cause.
-    """
-    largest = limits.largest_reserve(tokens_in)
-    if largest < 1 or replace(limits, reserve_out=largest).denies(tokens_in):
-        return None
-    return LowerMaxTokens(largest if max_output is None else min(largest, max_output), limits.reserve_out)
-
-
-def _larger_window(tokens_in: int, limits: GuardLimits, models: Sequence[str]) -> LargerWindow:
-    over_input = limits.max_input is not None and tokens_in > limits.max_input
-    return LargerWindow(
-        max(limits.smallest_window(tokens_in), 1), tokens_in if over_input else None, tuple(models)
-    )

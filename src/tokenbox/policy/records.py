@@ -221,7 +221,8 @@ class Why:
         if self.binding is Binding.MAX_INPUT_TOKENS:
             rule = f"{total}, of at most {limits.max_input:,}"
         else:
-            margin = f" ({limits.max_ctx:,} - {_percent(limits)} headroom)" if limits.headroom else ""
+            percent = weight_text(limits.headroom * 100)
+            margin = f" ({limits.max_ctx:,} - {percent} % headroom)" if limits.headroom else ""
             rule = (
                 f"{total} + {limits.reserve_out:,} reserved for the answer "
                 f"= {about}{verdict.tokens + limits.reserve_out:,}, of {limits.usable:,}{margin}"
@@ -367,10 +368,6 @@ class Enforcement(Pictured):
             "schema ok model output_mode max_tokens_request why plan override tokenizer",
             schema=SCHEMA_ENFORCEMENT,
         )
-
-
-def _percent(limits: GuardLimits) -> str:
-    return f"{weight_text(limits.headroom * 100)} %"
 
 
 def emitted(items: Iterable[Item]) -> str:
