@@ -38,7 +38,6 @@ class PrefillContext:
 
     source: str
     variables: Mapping[str, Any]
-    schema: Any
     thinking: bool
     prompt: str
     opening: Callable[[], str]

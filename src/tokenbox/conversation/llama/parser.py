@@ -85,26 +85,25 @@ class _Parser:
         return self._is("open") and self._peek(1).kind == "name" and self._peek(1).text in names
 
     def _any(self) -> Node:
-        token = self._peek()
-        if token.kind == "comment":
-            self._place += 1
+        if self._take("comment"):
             return Node("nothing")
-        if token.kind == "text":
-            self._place += 1
-            return Node("text", value=token.text)
-        if token.kind == "open":
-            self._nesting += 1
-            if self._nesting > MAX_NESTING:
-                raise TemplateError("the chat template does not parse: it is nested too deeply.")
-            found = self._statement()
-            self._nesting -= 1
-            return found
-        if token.kind == "print":
-            self._place += 1
+        if self._is("text"):
+            return Node("text", value=self._next().text)
+        if self._take("print"):
             found = Node("print", (self._expression(),))
             self._expect("printed")
             return found
-        raise TemplateError(f"the chat template does not parse: unexpected {token.text!r}.")
+        if not self._is("open"):
+            raise TemplateError(f"the chat template does not parse: unexpected {self._peek().text!r}.")
+        self._enter()
+        found = self._statement()
+        self._nesting -= 1
+        return found
+
+    def _enter(self) -> None:
+        self._nesting += 1
+        if self._nesting > MAX_NESTING:
+            raise TemplateError("the chat template does not parse: it is nested too deeply.")
 
     def _body(self, *ends: str) -> tuple[Node, ...]:
         """Parse from the end of a tag up to a statement with one of these names."""
@@ -211,9 +210,7 @@ class _Parser:
         return Node("tuple", (tuple(found),)) if is_tuple else found[0]
 
     def _expression(self) -> Node:
-        self._nesting += 1
-        if self._nesting > MAX_NESTING:
-            raise TemplateError("the chat template does not parse: it is nested too deeply.")
+        self._enter()
         found = self._operation()
         if self._take_name("if"):
             test = self._operation()

@@ -57,7 +57,6 @@ class Prepared:
     prefill: Prefill | None
     opened: bool
     thinking: bool
-    schema: Any
     extra: Mapping[str, Any]
 
 
@@ -100,8 +99,9 @@ class LlamaTemplate:
         if continued is not None:
             messages = messages[:-1]
         made = self.frame(asked, now)
+        adjusted = [self.adjusted(message, made.extra) for message in self.sent(messages)]
         # The variables of a request may replace its messages.
-        variables = {"messages": self.final(self.sent(messages), made.extra), **made.variables}
+        variables = {"messages": self.rewritten(adjusted), **made.variables}
         if opened:
             variables["add_generation_prompt"] = True
         return replace(made, variables=variables, prefill=prefill, opened=opened)
@@ -122,10 +122,6 @@ class LlamaTemplate:
             made["tool_calls"] = [parsed_call(call) for call in made["tool_calls"]]
         return made
 
-    def final(self, messages: list[dict[str, Any]], extra: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the messages as the template sees them, with the changes for its family."""
-        return self.rewritten([self.adjusted(message, extra) for message in messages])
-
     def adjusted(self, message: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
         """Return a message with the changes for its family, before all of them are rewritten together."""
         made = message if self.family is None else self.family.adjust(message, extra)
@@ -133,7 +129,7 @@ class LlamaTemplate:
         return found
 
     def rewritten(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the messages as rewritten together; those that stay as they are are the same objects."""
+        """Return the messages as the template sees them; those that stay as they are are the same objects."""
         if self.family is None or self.family.rewrite is None:
             return messages
         same = set(map(id, messages))
@@ -153,40 +149,30 @@ class LlamaTemplate:
         variables |= extra
         if self.family is not None:
             variables |= of_json(self.family.add(asked.schema))
-        return Prepared(variables, None, opened=False, thinking=thinking, schema=asked.schema, extra=extra)
+        return Prepared(variables, None, opened=False, thinking=thinking, extra=extra)
 
     def text(self, prepared: Prepared, run: Run) -> str:
         """Return the prompt as the server passes it to the tokenizer."""
-        return _whole(self._prompt(prepared, run), run)
-
-    def _prompt(self, prepared: Prepared, run: Run) -> str:
         prompt = self._rendered(prepared.variables, run)
-        family = self.family
-        if family is not None:
-            prompt = family.finish(prompt, prepared.opened)
-        if prepared.prefill is None:
-            return prompt
-        return prompt + self.begin(prepared, prepared.prefill, prompt, lambda: self.opening(prepared, run))
+        if self.family is not None:
+            prompt = self.family.finish(prompt, prepared.opened)
+        if prepared.prefill is not None:
+            prompt += self.begin(prepared, prepared.prefill, prompt, lambda: self.opening(prepared, run))
+        return _whole(prompt, run)
 
     def begin(self, prepared: Prepared, prefill: Prefill, prompt: str, opening: Callable[[], str]) -> str:
         """Return the prefill of a continued answer. ``opening`` renders the start of a new one."""
-        if self.family is None:
-            return self._begin(prefill, opening())
-        context = PrefillContext(
-            self.source, prepared.extra, prepared.schema, prepared.thinking, prompt, opening
-        )
-        return self.family.begin(prefill, context)
+        if self.family is not None:
+            context = PrefillContext(self.source, prepared.extra, prepared.thinking, prompt, opening)
+            return self.family.begin(prefill, context)
+        start, opened = self.reasoning.start, opening()  # of the automatic parser
+        if start:
+            return prefill.between(opened.partition(start)[0] + start, self.reasoning.end)
+        return opened + (prefill.text if prefill.in_content else "")
 
     def _rendered(self, variables: Mapping[str, Any], run: Run) -> str:
         text = self.program.render(variables, run)
         return text.removeprefix(self.starts).removesuffix(self.ends)
-
-    def _begin(self, prefill: Prefill, opening: str) -> str:
-        """Return the prefill of the automatic parser."""
-        start = self.reasoning.start
-        if start:
-            return prefill.between(opening.partition(start)[0] + start, self.reasoning.end)
-        return opening + (prefill.text if prefill.in_content else "")
 
     def opening(self, prepared: Prepared, run: Run) -> str:
         """Return the text that the template adds to open an answer."""
