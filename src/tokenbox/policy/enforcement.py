@@ -12,14 +12,13 @@ from tokenbox.errors import ContextCriticalOverflow, EmptyInput, one_of, shown
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
-from tokenbox.policy.estimate import count_chunks
+from tokenbox.policy.estimate import Counts, count_chunks
 from tokenbox.policy.guard import GuardLimits, Uncertain, Verdict, checked_uncertain, guard
 from tokenbox.policy.override import Override
 from tokenbox.policy.packing import pack, strategy_name
 from tokenbox.policy.records import CutChunks, Enforcement, LargerWindow, LowerMaxTokens, Remedy, Why
 
 if TYPE_CHECKING:
-    from tokenbox.policy.estimate import Counts
     from tokenbox.policy.strategies import Strategy
 
 

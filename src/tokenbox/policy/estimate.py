@@ -16,13 +16,13 @@ from tokenbox.conversation.pieces import open_session
 from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidChunks
 from tokenbox.policy.records import Estimate
+from tokenbox.tokenizers.protocol import Tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.content.request import Request
-    from tokenbox.tokenizers.protocol import Tokenizer
 
-    Counts = Tokenizer | RequestCounter
+Counts = Tokenizer | RequestCounter
 
 
 def estimate(request: Chunks, counter: Counts, model: str | None = None) -> Estimate:

@@ -12,11 +12,10 @@ from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.message import Role
 from tokenbox.content.request import read_request
 from tokenbox.policy.chunks import ChunkKind, Chunks
-from tokenbox.policy.estimate import section_tokenizer, sizes_of, text_counter
+from tokenbox.policy.estimate import Counts, section_tokenizer, sizes_of, text_counter
 from tokenbox.policy.strategies import Candidate
 
 if TYPE_CHECKING:
-    from tokenbox.policy.estimate import Counts
     from tokenbox.tokenizers.protocol import Tokenizer
 
 

@@ -20,6 +20,7 @@ from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
 from tokenbox.policy.estimate import (
     NOTHING,
+    Counts,
     count_messages,
     counted_sections,
     request_counter,
@@ -28,7 +29,7 @@ from tokenbox.policy.estimate import (
 )
 from tokenbox.policy.guard import GuardLimits, Uncertain, checked_uncertain, needed
 from tokenbox.policy.offers import Offer, offer_of, sections_of
-from tokenbox.policy.records import ChunkPlan, PackPlan, SummaryOp
+from tokenbox.policy.records import AnyLayout, ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import (
     WORTH,
     Candidate,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from tokenbox.content.items import Item
-    from tokenbox.policy.estimate import Counts
-    from tokenbox.policy.records import AnyLayout
 
 
 class Planned(NamedTuple):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.blocks import BlockLayout
+from tokenbox.compose.layout import Layout
 from tokenbox.compose.messages import messages_of
 from tokenbox.compose.requests import NO_BOUND, Count
 from tokenbox.content.weight import weight_text
@@ -21,15 +22,13 @@ from tokenbox.render.html import Pictured, in_words
 if TYPE_CHECKING:
     from enum import StrEnum
 
-    from tokenbox.compose.layout import Layout
     from tokenbox.content.items import Item
     from tokenbox.models import OutputMode
     from tokenbox.policy.chunks import Chunks
     from tokenbox.policy.override import Override
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
-    AnyLayout = Layout | BlockLayout | Fitted[Any] | ChosenLayout
-
+AnyLayout = Layout | BlockLayout | Fitted[Any] | ChosenLayout
 SCHEMA_ESTIMATE = "tokenbox.estimate/2"
 SCHEMA_PLAN = "tokenbox.plan/2"
 SCHEMA_ENFORCEMENT = "tokenbox.enforcement/2"

@@ -14,14 +14,13 @@ from tokenbox.engine.ladder import Form
 from tokenbox.engine.result import Decision
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import MAX_INTEGER
-from tokenbox.policy.estimate import counted_sections, sizes_of_messages
+from tokenbox.policy.estimate import Counts, counted_sections, sizes_of_messages
 from tokenbox.policy.records import SummaryOp
 
 if TYPE_CHECKING:
     from tokenbox.compose.layout import Layout
     from tokenbox.conversation.record import Fitted
     from tokenbox.policy.chunks import Chunks
-    from tokenbox.policy.estimate import Counts
     from tokenbox.tokenizers.protocol import Tokenizer
 
 # The most summaries that are proposed.
