@@ -19,10 +19,10 @@ from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Frozen, Message, Object, PartKind, media_in, media_kind
+from tokenbox.content.request import Request, texts_and_ids
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import Tokenizer
 
 PER_REQUEST: Final = 2_048
@@ -86,8 +86,7 @@ class Bound:
         return PER_MESSAGE + PER_CALL * calls + self.value(message.source, media=True)
 
     def prompt(self, prompt: str | tuple[int | str, ...]) -> int:
-        texts = [prompt] if isinstance(prompt, str) else [item for item in prompt if isinstance(item, str)]
-        ids = 0 if isinstance(prompt, str) else len(prompt) - len(texts)
+        texts, ids = texts_and_ids(prompt)
         return PER_MESSAGE + ids + sum(self.plain(texts))
 
     def value(self, value: Frozen, *, media: bool = False) -> int:

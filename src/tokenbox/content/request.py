@@ -369,6 +369,13 @@ def _uncached(value: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def texts_and_ids(prompt: str | tuple[int | str, ...]) -> tuple[list[str], int]:
+    """Return the texts of a prompt, and the number of its token ids."""
+    parts = (prompt,) if isinstance(prompt, str) else prompt
+    texts = [part for part in parts if isinstance(part, str)]
+    return texts, len(parts) - len(texts)
+
+
 def _prompts(value: object, key: str) -> tuple[str | tuple[int | str, ...], ...]:
     """Read one prompt or several: texts, or lists of token ids (for llama.cpp, mixed with texts)."""
     one = isinstance(value, str) or (

@@ -15,11 +15,11 @@ from tokenbox.compose.lower_bound import counts_of
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, PartCost
 from tokenbox.content.message import Frozen, Message, Object, Part, PartKind, thaw
+from tokenbox.content.request import Request, texts_and_ids
 from tokenbox.conversation.pieces import MediaTokens, PieceCounter
 from tokenbox.tokenizers.estimates import Larger
 
 if TYPE_CHECKING:
-    from tokenbox.content.request import Request
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 PER_REQUEST: Final = 64
@@ -74,8 +74,7 @@ class MarkersFormat(PieceCounter):
 
     def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
         """Count a prompt's texts as they are, plus one token before and after each that a server may add."""
-        texts = [prompt] if isinstance(prompt, str) else [item for item in prompt if isinstance(item, str)]
-        ids = 0 if isinstance(prompt, str) else len(prompt) - len(texts)
+        texts, ids = texts_and_ids(prompt)
         total = ids + self._count(texts) + 2 * self._marker
         return PartCost(total, max(total, self.bound.prompt(prompt)), exact=False)
 

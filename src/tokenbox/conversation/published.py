@@ -7,18 +7,16 @@ import json
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tokenbox.compose.lower_bound import counts_of
 from tokenbox.compose.requests import By, Count, PartCost
 from tokenbox.content.message import Frozen, Message, Object, Role, thaw
+from tokenbox.content.request import Request, texts_and_ids
 from tokenbox.conversation.pieces import MediaTokens, PieceCounter
 from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import get
-
-if TYPE_CHECKING:
-    from tokenbox.content.request import Request
 
 _OLDER: Final = ("gpt-4-", "gpt-3.5-turbo", "gpt-35-turbo")
 # The models of the rules, with their dates. Others of these names (-search-preview, -audio-preview, models of
@@ -117,13 +115,9 @@ class OpenAIFormat(PieceCounter):
 
     def prompt(self, prompt: str | tuple[int | str, ...]) -> PartCost:
         """Count a prompt: texts are sent as they are, and each token id is one token."""
-        exact = self.tokenizer.identity.exact
-        if isinstance(prompt, str):
-            total = self._count([prompt])
-        else:
-            texts = [item for item in prompt if isinstance(item, str)]
-            total = len(prompt) - len(texts) + self._count(texts)
-            exact = exact and not texts
+        texts, ids = texts_and_ids(prompt)
+        total = ids + self._count(texts)
+        exact = self.tokenizer.identity.exact and (isinstance(prompt, str) or not texts)
         return PartCost(total, total if exact else max(total, self.bound.prompt(prompt)), exact)
 
     def _count(self, texts: Sequence[str]) -> int:

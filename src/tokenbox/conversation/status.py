@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tokenbox.records import AsRecord
+
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.content.message import Message
@@ -34,7 +36,7 @@ Summarize = Callable[[Evicted], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class Status(AsRecord):
     """The figures of a conversation. ``evictions``: the number of eviction steps."""
 
     tokens: int
@@ -48,9 +50,6 @@ class Status:
     summary_failures: int
     last_failure: str | None
     exact: bool
-
-    def to_dict(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count, RunningCount
 from tokenbox.content.message import Message, Role, thaw
+from tokenbox.content.request import Request, texts_and_ids
 from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.server_request import COSTLESS, ServerRequest, asked, can_be_sent
@@ -30,7 +31,6 @@ from tokenbox.conversation.sent import SOME_DAY, as_texts, in_chat_shape, mappin
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
-    from tokenbox.content.request import Request
     from tokenbox.tokenizers.special import ChatVocabulary, PromptTokenizer
 
     Clock = Callable[[], dt.datetime]
@@ -107,10 +107,7 @@ class TemplateFormat(CountsMedia):
     def _count_prompts(self, request: Request) -> Count:
         """Count prompts of completions, whose texts are tokenized like a rendered prompt."""
         totals = [
-            self.count_prompt(prompt)
-            if isinstance(prompt, str)
-            else sum(self.count_prompt(part) if isinstance(part, str) else 1 for part in prompt)
-            for prompt in request.prompts
+            ids + sum(map(self.count_prompt, texts)) for texts, ids in map(texts_and_ids, request.prompts)
         ]
         proven = self.proves_prompts and self._vocabulary.tokenizer.identity.exact and not request.fields
         exact = proven and all(isinstance(prompt, str) for prompt in request.prompts)

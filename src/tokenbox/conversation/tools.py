@@ -25,6 +25,8 @@ from tokenbox.integers import whole
 from tokenbox.records import AsRecord, to_record
 
 if TYPE_CHECKING:
+    from tokenbox.content.message import ToolCall
+
     Tool = Mapping[str, Any]
 
 
@@ -101,7 +103,7 @@ def tool_costs(
 
     ``count``: the counter, such as a model's name. Raises ``InvalidMessage`` or a ``TokenizerError``.
     """
-    counter, calls = counter_of(count), _calls(messages)
+    counter, calls = counter_of(count), Tally(call.name for call in _calls(messages))
     read_tools(tools)
     whole_count, exact = _tokens(counter, tools)
     given = list(tools or ())
@@ -194,23 +196,21 @@ def _saved(counter: RequestCounter, tools: list[Tool], total: int) -> list[int]:
     return [total - cost(*left) for left in others]
 
 
-def _calls(messages: Sequence[object]) -> Tally[str]:
+def _calls(messages: Sequence[object]) -> list[ToolCall]:
     items = read_items(messages)
-    return Tally(call.name for item in items for message in item.messages for call in message.tool_calls)
+    return [call for item in items for message in item.messages for call in message.tool_calls]
 
 
 def _used(messages: Sequence[object]) -> dict[str, set[str]]:
     """Return the parameters used by calls, by the names of tools."""
     found: dict[str, set[str]] = {}
-    for item in read_items(messages):
-        for message in item.messages:
-            for call in message.tool_calls:
-                try:
-                    arguments = json.loads(call.arguments)
-                except (ValueError, RecursionError):
-                    arguments = {}
-                keys = arguments if isinstance(arguments, Mapping) else ()
-                found.setdefault(call.name, set()).update(map(str, keys))
+    for call in _calls(messages):
+        try:
+            arguments = json.loads(call.arguments)
+        except (ValueError, RecursionError):
+            arguments = {}
+        keys = arguments if isinstance(arguments, Mapping) else ()
+        found.setdefault(call.name, set()).update(map(str, keys))
     return found
 
 
