@@ -123,14 +123,7 @@ class LastResult(Generic[T]):
 def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     """Return whether these are the same objects. A bound method is a new object at each access."""
     return len(one) == len(other) and all(
-        a is b
-        or (type(a) is type(b) is str and a == b)
-        or (
-            isinstance(a, MethodType)
-            and isinstance(b, MethodType)
-            and a.__self__ is b.__self__
-            and a.__func__ is b.__func__
-        )
+        a is b or (type(a) is type(b) and isinstance(a, str | MethodType) and a == b)
         for a, b in zip(one, other, strict=True)
     )
 

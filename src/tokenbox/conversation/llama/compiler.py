@@ -82,9 +82,6 @@ class Compiler(ExpressionCompiler):
         made: Statement = getattr(self, f"_{node.kind.replace(' ', '_')}_statement")(node)
         return made
 
-    def _nothing_statement(self, _: Node) -> Statement:
-        return lambda run, env, out: None
-
     def _text_statement(self, node: Node) -> Statement:
         text = node.value
 

@@ -135,6 +135,9 @@ class _Parser:
         if not self._is("name"):
             raise TemplateError("the chat template does not parse: an unknown statement.")
         name = self._next().text
+        if name in {"break", "continue"}:
+            self._expect("close")
+            return Node(name)
         read = getattr(self, f"_{name}_statement", None)
         if read is None:
             raise TemplateError(f"the chat template does not parse: an unknown statement, {name}.")
@@ -173,14 +176,6 @@ class _Parser:
         items, body, other = self._expression(), self._body("endfor", "else"), self._else("endfor")
         self._end("endfor")
         return Node("for", (target, items, body, other))
-
-    def _break_statement(self) -> Node:
-        self._expect("close")
-        return Node("break")
-
-    def _continue_statement(self) -> Node:
-        self._expect("close")
-        return Node("continue")
 
     def _call_statement(self) -> Node:
         caller = self._arguments() if self._is("(") else ()

@@ -113,14 +113,11 @@ def _to_int(_run: Run, _: dict[str, Any], args: list[Any]) -> int:
 
 def _leading_int(text: str, base: int) -> int | None:
     """Parse a leading integer as C's strtol does."""
-    match = _NUMERAL.match(text)
-    if match is None:  # it always matches
-        return None
-    sign, prefix, digits = match[1], match[2], match[3]
+    sign, prefix, digits = next(_NUMERAL.finditer(text)).groups("")  # the pattern matches any text
     if base == 0:
         base = 16 if prefix else 8 if digits.startswith("0") else 10
     if prefix and base != 16:
-        prefix, digits = None, "0"
+        prefix, digits = "", "0"
     alphabet = (string.digits + string.ascii_lowercase)[:base]
     taken = digits[: len(digits) - len(digits.lower().lstrip(alphabet))]
     if not taken:
