@@ -22,6 +22,7 @@ from tokenbox.content.message import (
     Role,
     freeze_object,
     plain_message,
+    read_as,
     read_each,
     thaw,
 )
@@ -194,7 +195,7 @@ def _as_texts(given: Mapping[str, Any]) -> Item:
 def _of_unknown_role(given: Mapping[str, Any]) -> Message | None:
     """Return a message whose role only its server knows as one of the user; None for any other fault."""
     try:
-        return Message.as_role("user", given)
+        return read_as("user", given)
     except InvalidMessage:
         return None
 

@@ -169,11 +169,6 @@ class Message:
             source,
         )
 
-    @classmethod
-    def as_role(cls, role: str, given: Mapping[str, object]) -> Message:
-        """Read a message as one of ``role``. Its source keeps a role that only its server knows."""
-        return replace(cls.of({**given, "role": role}), source=freeze_object(given, "message"))
-
     @property
     def text(self) -> str:
         """The text of its content, all parts joined."""
@@ -212,6 +207,11 @@ class Message:
             for part in found["content"]:
                 part.pop("tokens", None)
         return found
+
+
+def read_as(role: str, given: Mapping[str, object]) -> Message:
+    """Read a message as one of ``role``. Its source keeps a role that only its server knows."""
+    return replace(Message.of({**given, "role": role}), source=freeze_object(given, "message"))
 
 
 def plain_message(value: Any) -> Message | None:  # noqa: ANN401  # any value from a caller

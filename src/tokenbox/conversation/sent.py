@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, check_tools
+from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, check_tools, read_as
 
 SOME_DAY: Final = dt.datetime(2024, 7, 26, 12, tzinfo=dt.UTC)
 """The date for templates that print it, if no clock was given: their counts are not exact."""
@@ -59,7 +59,7 @@ def _texts_only(message: Message) -> Message:
         for part in message.content or ()
         if isinstance(part, Part) and part.kind is PartKind.TEXT
     ]
-    return Message.as_role(message.role.value, {**message.to_dict(), "content": parts})
+    return read_as(message.role.value, {**message.to_dict(), "content": parts})
 
 
 def as_texts(message: Mapping[str, Any]) -> dict[str, Any]:
