@@ -125,6 +125,13 @@ def test_what_no_eviction_makes_fit_is_over_the_window() -> None:
         Guarding(Fitting(100), fit=True).checked(request, "messages")
 
 
+def test_the_largest_of_several_output_limits_is_reserved() -> None:
+    """A server may heed any of them."""
+    limits = {"max_completion_tokens": 5, "max_tokens": 127_995}
+    with pytest.raises(OverWindow):
+        Guarding(Fitting()).checked({**REQUEST, **limits}, "messages")
+
+
 def test_no_method_of_a_guarded_openai_client_sends_what_does_not_fit() -> None:
     """Neither ``parse``, ``stream``, those of ``beta`` nor a copy with other options."""
     client = for_openai.guarded(OpenAI(api_key="none", base_url=NOWHERE, max_retries=0), 100)

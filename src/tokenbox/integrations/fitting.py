@@ -26,7 +26,7 @@ from tokenbox.policy.guard import GuardLimits, Verdict, guard
 _MAX_ATTEMPTS = 4
 # The options of `tokenbox.fit` that `tokenbox.count` has, too.
 _COUNTING = ("tokenizer", "media_tokens", "markers")
-# The fields of OpenAI's and Anthropic's requests that limit the output.
+# The fields of OpenAI's and Anthropic's requests that limit the output. Servers differ in which they heed.
 _RESERVES = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
@@ -213,7 +213,7 @@ class Guarding:
         if self.fitting.budget is not None:
             return GuardLimits.of(self.fitting.budget)
         reserves = [request[name] for name in _RESERVES if isinstance(request.get(name), int)]
-        stated = Stated(output_reserve=Figure(reserves[0], "the request")) if reserves else Stated()
+        stated = Stated(output_reserve=Figure(max(reserves), "the request")) if reserves else Stated()
         return GuardLimits.of_model(resolve_figures(self.fitting.model or request.get("model"), call=stated))
 
 
