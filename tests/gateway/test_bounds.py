@@ -254,12 +254,12 @@ def test_an_endless_number_is_no_quota(amount: str) -> None:
 
 @pytest.mark.parametrize("data", [5, True, {"id": "m"}, None, "m", [5, {"id": 6}]])
 def test_what_lists_no_models_lists_none(data: object) -> None:
-    async def get_json(*_: object) -> tuple[int, object]:
+    async def answer(*_: object, **__: object) -> tuple[int, object]:
         return 200, {"data": data}
 
     async def with_kind(_: object) -> None: ...
 
-    upstream: Any = SimpleNamespace(get_json=get_json, kind=None, settings=SimpleNamespace(models=()))
+    upstream: Any = SimpleNamespace(json=answer, kind=None, settings=SimpleNamespace(models=()))
     services: Any = SimpleNamespace(models=SimpleNamespace(with_kind=with_kind))
     grant: Any = SimpleNamespace(client_auth=(), allows=lambda _: True)
     assert loops.run(GatewayServices.upstream_models(services, upstream, grant)) == []

@@ -79,12 +79,12 @@ def test_a_check_in_progress_does_not_make_a_draining_gateway_ready(
         await services.open()
         started, released = asyncio.Event(), asyncio.Event()
 
-        async def get_json(_: str) -> tuple[int, object]:
+        async def answer(_: str, **__: object) -> tuple[int, object]:
             started.set()
             await released.wait()
             return 200, {}
 
-        monkeypatch.setattr(services.upstreams[0], "get_json", get_json)
+        monkeypatch.setattr(services.upstreams[0], "json", answer)
         check = asyncio.create_task(services.checks())
         await started.wait()
         services.drain()
@@ -223,10 +223,10 @@ def test_names_that_no_request_can_have_do_not_keep_the_other_models_from_the_li
         _, services = gateway_of(settings, Stores.open(settings), RequestLog(None))
         await services.open()
 
-        async def get_json(*_: object) -> tuple[int, object]:
+        async def answer(*_: object, **__: object) -> tuple[int, object]:
             return 200, {"data": [{"id": ""}, {"id": "a\nb"}, {"id": 5}, None, {"id": "mine"}]}
 
-        monkeypatch.setattr(services.upstreams[0], "get_json", get_json)
+        monkeypatch.setattr(services.upstreams[0], "json", answer)
         items = await services.upstream_models(services.upstreams[0], Grant())
         await services.close()
         return [item["id"] for item in items]

@@ -249,6 +249,8 @@ def test_fallbacks_of_anthropics_api_may_say_what_is_different_for_them() -> Non
     call = read(MESSAGES, max_tokens=5, fallbacks=[{"model": "dear", "max_tokens": 900}, {"model": "other"}])
     assert (call.models, call.max_output) == (("m", "dear", "other"), 900)
     assert read(MESSAGES, max_tokens=5, fallbacks=[{"model": "o", "thinking": thinking}]).max_output == 2_000
+    inner = {"gateway": {"models": [{"model": "o", "max_tokens": 900}]}}
+    assert read(MESSAGES, max_tokens=5, providerOptions=inner).max_output == 900
     for fallbacks in (
         "default",
         [{"max_tokens": 5}],

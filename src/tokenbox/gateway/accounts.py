@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -87,18 +87,14 @@ class QuotaAccounts:
         # The current window of each quota, by owner.
         self._buckets: dict[tuple[str, Quota], Bucket] = {}
 
-    def reserved(
-        self, request: Attempt, call: ApiCall, admission: Admission, grant: Grant
-    ) -> AbstractAsyncContextManager[Account]:
-        """Hold a reservation as a context. Raises :class:`Refusal` (429) if a quota is used up."""
-        if grant.key_id is None or not grant.quotas:
-            return nullcontext(_NO_ACCOUNT)
-        return self._reserved(request, call, admission, grant)
-
     @asynccontextmanager
-    async def _reserved(
+    async def reserved(
         self, request: Attempt, call: ApiCall, admission: Admission, grant: Grant
     ) -> AsyncIterator[Account]:
+        """Hold a reservation as a context. Raises :class:`Refusal` (429) if a quota is used up."""
+        if not grant.quotas:
+            yield _NO_ACCOUNT
+            return
         now = self._clock()
         price = None
         if any(quota.unit is not QuotaUnit.TOKENS for _, quota in grant.quotas):

@@ -12,7 +12,7 @@ import orjson
 
 from tokenbox.content.weight import weight_text
 from tokenbox.gateway.calls import REASONING_BESIDE
-from tokenbox.gateway.refusals import Refusal, context_length_exceeded, unavailable
+from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import Mode
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.policy.guard import Basis, GuardLimits, Uncertain, guard, in_window
@@ -245,7 +245,6 @@ def refusal_of(call: ApiCall, admission: Admission) -> Refusal:
     The status is 400 if the request does not fit or the window is unknown, and 503 if only the server's count
     is missing.
     """
-    model, count = admission.model, admission.counted.count
     if admission.budget is None and not admission.is_missing_count:
         return Refusal(
             400,
@@ -274,25 +273,45 @@ def refusal_of(call: ApiCall, admission: Admission) -> Refusal:
         refusal = unavailable(
             "count_unavailable",
             f"The request could not be counted: {admission.counted.missing}. It may be as large as "
-            f"{count.at_most} tokens, and {fits}. Try again shortly.",
+            f"{admission.counted.count.at_most} tokens, and {fits}. Try again shortly.",
             1,
         )
         return replace(refusal, tokenbox=admission.figures())
-    figures = {**admission.figures(), "deficit": admission.deficit, "fixes": remedies(call, admission)}
-    if admission.counted.parts is not None:
-        figures["messages"] = sizes(call, admission.counted)
+    return _too_large(call, admission)
+
+
+def _too_large(call: ApiCall, admission: Admission) -> Refusal:
+    """Return the refusal of input and output that do not fit, in the texts that clients parse."""
+    model, param, tokens = admission.model, call.protocol.input_key, admission.input_tokens
     assert admission.verdict is not None  # noqa: S101  # there is a budget
     by_input = admission.verdict.limits.max_input_binds
-    limit = model.max_input if by_input else model.usable
+    limit, reserved = (model.max_input, 0) if by_input else (model.usable, admission.reserved)
     assert limit is not None  # noqa: S101  # a budget has one of them
-    return context_length_exceeded(
-        input_tokens=admission.input_tokens,
-        reserved=0 if by_input else admission.reserved,
-        limit=limit,
-        window=model.context_window if model.context_window is not None else limit,
-        param=call.protocol.input_key,
-        exact=admission.counted.exact,
-        figures=figures,
+    figures = {
+        "window": limit if model.context_window is None else model.context_window,
+        **admission.figures(),
+        "deficit": admission.deficit,
+        "fixes": remedies(call, admission),
+    }
+    if admission.counted.parts is not None:
+        figures["messages"] = sizes(call, admission.counted)
+    if tokens > limit:
+        anthropic = f"prompt is too long: {tokens} tokens > {limit} maximum"
+    else:
+        anthropic = (
+            f"input length and `max_tokens` exceed context limit: {tokens} + {reserved} > {limit}, "
+            "decrease input length or `max_tokens` and try again"
+        )
+    return Refusal(
+        400,
+        "context_length_exceeded",
+        f"This model's maximum context length is {limit} tokens. However, you requested {tokens + reserved} "
+        f"tokens{'' if admission.counted.exact else ' (estimated)'} ({tokens} in the {param}, {reserved} in "
+        f"the completion). Please reduce the length of the {param}{' or completion' if reserved else ''}. "
+        "[context_length_exceeded]",
+        param,
+        figures,
+        anthropic_message=anthropic,
     )
 
 
@@ -318,9 +337,9 @@ def remedies(call: ApiCall, admission: Admission) -> list[dict[str, object]]:
                 "say": f"send at least {admission.deficit} tokens less in the {call.protocol.input_key}",
             }
         )
-    can_be_fitted = call.protocol.name in ("chat", "messages", "responses") and (admission.budget or 0) > 0
-    if can_be_fitted and admission.mode is not Mode.FIT:
-        found.append({"change": "fit", "say": "send the header x-tokenbox-mode: fit, if your key may use it"})
+        if not call.protocol.takes_prompts and admission.mode is not Mode.FIT:
+            say = "send the header x-tokenbox-mode: fit, if your key may use it"
+            found.append({"change": "fit", "say": say})
     return found
 
 

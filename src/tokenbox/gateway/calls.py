@@ -16,6 +16,7 @@ from tokenbox.content.unseen import FILE_MARKS, unseen_input
 from tokenbox.content.unseen_fields import FETCHED, STORED
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import BY_FOLDED_NAME, check_keys, json_text, misspelt, read_object
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.providers.shapes import at
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Headers = tuple[tuple[bytes, bytes], ...]
 
-# The largest integer that RFC 8785 and every client represent exactly.
-_MAX_INTEGER = 2**53 - 1
 _LONGEST_NAME = 256
 _LONGEST_QUERY = 2_048
 # Bytes of a body that is parsed in the event loop; larger ones are parsed in a thread.
@@ -36,18 +35,14 @@ _PARSERS = ThreadPoolExecutor(2, "tokenbox-read")
 _UNLIMITED = -1
 # OpenAI's limit of ``n``.
 _MAX_CHOICES = 128
-# The number of answers. With best_of, all are generated though only n are returned. The other names are those
-# of llama.cpp, Gemini, Cohere and Transformers.
-_CHOICES = ("n", "best_of", "n_cmpl", "candidate_count", "num_generations", "num_return_sequences")
-# The same inside of objects, as Ollama, Gemini, Transformers and SGLang have their settings.
-_INNER_CHOICES = (
-    "options.n",
-    "parameters.n",
-    "parameters.num_return_sequences",
-    "sampling_params.n",
-    "generation_config.candidate_count",
-    "generation_config.num_return_sequences",
-    "generationConfig.candidateCount",
+# The number of answers, as paths. With best_of, all are generated though only n are returned. The other names
+# are those of llama.cpp, Gemini, Cohere, Transformers, Ollama and SGLang.
+_CHOICES = tuple(
+    """
+    n best_of n_cmpl candidate_count num_generations num_return_sequences options.n parameters.n
+    parameters.num_return_sequences sampling_params.n generation_config.candidate_count
+    generation_config.num_return_sequences generationConfig.candidateCount
+    """.split()
 )
 # Output limits of other APIs (Ollama, TGI, SGLang, Gemini, Anthropic's old one), as paths. Whether the server
 # heeds them is unknown, so they are reserved.
@@ -65,11 +60,13 @@ _REASONING_BUDGETS = ("thinking.budget_tokens", "reasoning.max_tokens")
 REASONING_BESIDE = "thinking_budget"
 # Reasoning without a limit, unless the field before sets one (DashScope).
 _REASONING_WITHOUT_LIMIT = "enable_thinking"
-# Fields that name models which may answer in place of ``model`` (OpenRouter, LiteLLM).
-_FALLBACKS = ("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
-# The same for Vercel's gateway, as paths.
-_INNER_FALLBACKS = ("providerOptions.gateway.models", "provider_options.gateway.models")
-_FALLBACK_PATHS = (*_FALLBACKS, *_INNER_FALLBACKS)
+# Paths to models which may answer in place of ``model`` (OpenRouter, LiteLLM, Vercel's gateway).
+_FALLBACKS = tuple(
+    """
+    models fallbacks context_window_fallbacks content_policy_fallbacks providerOptions.gateway.models
+    provider_options.gateway.models
+    """.split()
+)
 _MOST_FALLBACKS = 8
 
 
@@ -102,8 +99,8 @@ _INNER_NAME = re.compile(r"[\[.]")
 _SECRETS = frozenset(
     ("key", "api_key", "apikey", "access_token", "auth_token", "token", "subscription_key", "x_api_key")
 )
-_CHOICES_FIELDS = _outer((*_CHOICES, *_INNER_CHOICES))
-_FALLBACKS_FIELDS = _outer(_FALLBACK_PATHS)
+_CHOICES_FIELDS = _outer(_CHOICES)
+_FALLBACKS_FIELDS = _outer(_FALLBACKS)
 _ROUTING_FIELDS = _OPERATOR_FIELDS | _FALLBACKS_FIELDS
 # Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
 PRICED = {
@@ -115,7 +112,7 @@ _PRICED_FIELDS = frozenset(PRICED)
 # The fields of a body that a server might also read in the query, by their names in lower case.
 _IN_BODY = BY_FOLDED_NAME | {
     name.casefold(): name
-    for names in (_ROUTING_FIELDS, PRICED, _CHOICES, STORED, FETCHED, _outer(_OTHER_LIMITS))
+    for names in (_ROUTING_FIELDS, PRICED, _CHOICES_FIELDS, STORED, FETCHED, _outer(_OTHER_LIMITS))
     for name in names
 }
 _NAMES = frozenset(_IN_BODY.values())
@@ -205,7 +202,7 @@ class ApiCall:
         if all(served(name) == name for name in self.models):
             return self
         body = {**self.body, "model": served(self.model)}
-        for path in _FALLBACK_PATHS:
+        for path in _FALLBACKS:
             names = at(body, path)
             if isinstance(names, list):
                 place = tuple(path.split("."))
@@ -294,7 +291,7 @@ def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ..
                 f"{key} says who answers or what is sent. Leave it out: the operator sets that.", key
             )
     found: list[str] = []
-    for key in _FALLBACK_PATHS:
+    for key in _FALLBACKS:
         value = at(body, key)
         if value is None:
             continue
@@ -337,7 +334,7 @@ def _fallback_limits(body: Mapping[str, Any]) -> Iterator[int | None]:
     """Yield the output limits of fallbacks, which replace those of the request."""
     if _FALLBACKS_FIELDS.isdisjoint(body):
         return
-    for item in (item for key in _FALLBACKS for item in body.get(key) or () if isinstance(item, dict)):
+    for item in (item for path in _FALLBACKS for item in at(body, path) or () if isinstance(item, dict)):
         yield _limit(item, "max_tokens")
         yield _limit(item, "thinking.budget_tokens")
 
@@ -404,7 +401,7 @@ def _choices(body: dict[str, Any]) -> int:
     most = 1
     if _CHOICES_FIELDS.isdisjoint(body):
         return most
-    for path in (*_CHOICES, *_INNER_CHOICES):
+    for path in _CHOICES:
         stated = at(body, path)
         if stated is None:
             continue
@@ -447,7 +444,7 @@ def _limit(body: dict[str, Any], path: str, least: int = 0) -> int | None:
     if inner is None:
         return None
     value = _whole(inner)
-    if value is None or not least <= value <= _MAX_INTEGER:
+    if value is None or not least <= value <= MAX_INTEGER:
         unlimited = ", or -1 for no limit" if least == _UNLIMITED else ", of at least 0"
         raise invalid_request(
             f"{path} is a whole number of tokens{unlimited}, not {json_text(inner)}.", path.partition(".")[0]
@@ -457,6 +454,6 @@ def _limit(body: dict[str, Any], path: str, least: int = 0) -> int | None:
 
 def _whole(value: object) -> int | None:
     """Return the integer that it is, such as 5 for 5.0, or None."""
-    if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_INTEGER:
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_INTEGER:
         return int(value)
     return value if type(value) is int else None

@@ -405,9 +405,9 @@ async def _upstream_tokens(call: ApiCall, upstream: Upstream) -> object:
     way = next((way for way in ways if way.ids or (way.then is not None and way.then.ids)), None)
     if way is None:
         return None
-    status, answer = await upstream.post_json(way.path, way.body(call.body), call.client_auth)
+    status, answer = await upstream.json(way.path, way.body(call.body), call.client_auth)
     if status == _OK and (then := way.then) is not None:
         body = then.body({"prompt": way.read(answer), "model": call.model})
         way = then
-        status, answer = await upstream.post_json(way.path, body, call.client_auth)
+        status, answer = await upstream.json(way.path, body, call.client_auth)
     return at(answer, str(way.ids)) if status == _OK else None

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The protocols whose requests are conversations.
-WINDOWED = frozenset({"chat", "messages", "responses"})
 # Tokens that a cut text keeps at least.
 SHORTEST = 64
 # The limits of a summary: tokens, and the divisor of its share of the budget.
@@ -168,7 +166,7 @@ class CallFitting:
     async def fit(self, call: ApiCall) -> FittedCall | None:
         """Make the call fit; None if what must be kept does not fit."""
         budget = self.whole.budget
-        if budget is None or budget < 1 or call.protocol.name not in WINDOWED:
+        if budget is None or budget < 1 or call.protocol.takes_prompts:
             return None
         now = FittedCall(call, self.whole, {})
         steps: list[dict[str, object]] = []

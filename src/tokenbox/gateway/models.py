@@ -141,7 +141,7 @@ class UpstreamModels:
         now = time.monotonic()
         if now - at > RETRY_SECONDS:
             path = find_kind(UNKNOWN).models_path if upstream.kind is None else upstream.kind.models_path
-            status, answer = await upstream.get_json(path, client_auth, _LIST_SECONDS)
+            status, answer = await upstream.json(path, None, client_auth, _LIST_SECONDS)
             if status == _OK:
                 names = listed_names(answer)
             elif status in _NO_LIST:

@@ -140,23 +140,20 @@ _AT_TOP = re.compile(rb"\A\s*\{(\s*\})?")
 _IN_EVENT = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\{(\s*\})?")
 
 
-def with_key(data: bytes, value: bytes) -> bytes:
-    """Return the JSON object ``data`` with a first key ``tokenbox``; every other byte stays."""
-    return _with_key_at(_AT_TOP.search(data), data, value)
-
-
 def event_with_key(frame: bytes, inner: str | None, value: bytes) -> bytes:
-    """Return the event with that key first in its object, or in the object named ``inner`` there.
+    """Return the event with a key ``tokenbox`` first in its object, or in the object named ``inner`` there.
 
     If there is no such object, the same ``frame`` is returned. The name cannot be matched inside a string,
     where its quote would have a backslash before it.
     """
-    return _with_key_at((_IN_EVENT if inner is None else _AT[inner]).search(frame), frame, value)
+    return with_key(frame, b"tokenbox", value, _IN_EVENT if inner is None else _AT[inner])
 
 
-def _with_key_at(at: re.Match[bytes] | None, data: bytes, value: bytes) -> bytes:
-    if at is None:
+def with_key(data: bytes, key: bytes, value: bytes, at: re.Pattern[bytes] = _AT_TOP) -> bytes:
+    """Return the JSON object ``data`` with a first key; every other byte stays."""
+    found = at.search(data)
+    if found is None:
         return data
-    empty = at.group(1) is not None
-    place = data.index(b"{", at.start()) + 1
-    return data[:place] + b'"tokenbox":' + value + (b"" if empty else b",") + data[place:]
+    place = data.index(b"{", found.start()) + 1
+    end = b"," if found.group(1) is None else b""
+    return data[:place] + b'"%b":%b' % (key, value) + end + data[place:]

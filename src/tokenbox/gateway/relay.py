@@ -75,7 +75,9 @@ class Relay:
     async def run(self) -> None:
         if self.answer.status != _OK:
             await self.error()
-        elif self.call.stream and _is_stream(self.answer.header(b"content-type") or b""):
+            return
+        content_type = self.answer.header(b"content-type") or b""
+        if self.call.stream and content_type.lower().startswith(b"text/event-stream"):
             await self.stream()
         else:
             await self.whole()
@@ -87,7 +89,7 @@ class Relay:
         if value is None:
             raise self.upstream.failed(Failure.GARBLED)
         self.outcome.usage = self.call.protocol.usage_in(value)
-        await self._send_whole(_OK, with_key(data, self.note))
+        await self._send_whole(_OK, with_key(data, b"tokenbox", self.note))
 
     async def stream(self) -> None:
         """Relay an event stream."""
@@ -183,10 +185,6 @@ class Relay:
             if name in _RENAMED or name not in own_names
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": [*relayed, *own]})
-
-
-def _is_stream(content_type: bytes) -> bool:
-    return content_type.lower().startswith(b"text/event-stream")
 
 
 def _error_text(value: dict[str, Any] | None, data: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,7 @@ from tokenbox.gateway.calls import ApiCall, check_query, parse_body, read_call
 from tokenbox.gateway.fitting import CallFitting, fit_actions
 from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served
-from tokenbox.gateway.protocols import PROTOCOLS
+from tokenbox.gateway.protocols import PROTOCOLS, with_key
 from tokenbox.gateway.refusals import Refusal, body_refusal
 from tokenbox.gateway.relay import CallOutcome, Relay
 from tokenbox.gateway.settings import Mode
@@ -53,10 +52,6 @@ if TYPE_CHECKING:
     from tokenbox.models import ModelFigures, ModelUse
 
 
-_OPENING_BRACE = re.compile(rb"\s*\{(\s*\})?")
-_INCLUDE_USAGE = b'"stream_options":{"include_usage":true}'
-
-
 def with_usage(call: ApiCall) -> tuple[bytes, bool]:
     """Return the body to send, and whether the client must not see the event with the usage."""
     if not call.stream or not call.protocol.asks_for_usage or call.wants_usage:
@@ -65,11 +60,7 @@ def with_usage(call: ApiCall) -> tuple[bytes, bool]:
     if "stream_options" in call.body:
         asked = {**options, "include_usage": True} if isinstance(options, dict) else {"include_usage": True}
         return call.with_body({**call.body, "stream_options": asked}).data, True
-    opened = _OPENING_BRACE.match(call.data)
-    if opened is None or opened.group(1) is not None:
-        return call.data, False
-    place = call.data.index(b"{") + 1
-    return call.data[:place] + _INCLUDE_USAGE + b"," + call.data[place:], True
+    return with_key(call.data, b"stream_options", b'{"include_usage":true}'), True
 
 
 class GatewayRequest(Attempt):

@@ -204,7 +204,7 @@ class Routes:
         upstream = await self.services.models.upstream_of(model, grant.client_auth)
         work = read(body)
         if upstream.kind is not None and upstream.kind.tokenizes:
-            status, answer = await upstream.post_json(path, {**body, "model": model}, grant.client_auth)
+            status, answer = await upstream.json(path, {**body, "model": model}, grant.client_auth)
             if status == _OK and isinstance(answer, dict):
                 return Reply.of(answer)
         tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import judge
@@ -14,6 +14,7 @@ from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.upstream import used_nothing
+from tokenbox.providers.shapes import text_at
 
 if TYPE_CHECKING:
     from tokenbox.gateway.authentication import Grant
@@ -79,7 +80,7 @@ async def _request(services: GatewayServices, attempt: Attempt, call: ApiCall, g
     async with services.accounts.reserved(attempt, call, admission, grant), upstream.slot():
         services.record_start(attempt, call, admission)
         attempt.was_sent = True
-        status, answer = await upstream.post_json(CHAT.path, call.body, call.client_auth, SECONDS)
+        status, answer = await upstream.json(CHAT.path, call.body, call.client_auth, SECONDS)
         outcome = attempt.outcome
         outcome.status = 504 if status is None else status
         outcome.used_nothing = used_nothing(outcome.status)
@@ -87,11 +88,4 @@ async def _request(services: GatewayServices, attempt: Attempt, call: ApiCall, g
             raise Refusal(502, "summary_failed", f"The model of the summaries answered {status}.")
         outcome.usage = CHAT.usage_in(answer)
         outcome.begun = outcome.ended = outcome.complete = True
-        return _text_in(answer)
-
-
-def _text_in(answer: dict[str, Any]) -> str | None:
-    choices = answer.get("choices")
-    message = choices[0].get("message") if isinstance(choices, list) and choices else None
-    text = message.get("content") if isinstance(message, dict) else None
-    return text.strip() or None if isinstance(text, str) else None
+        return text_at(answer, "choices.0.message.content").strip() or None

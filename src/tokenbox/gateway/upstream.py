@@ -279,20 +279,16 @@ class Upstream:
             # The answer to an unknown path is often an HTML page.
             return answer.status if answer.status != _OK else _BAD_GATEWAY, None
 
-    async def post_json(
-        self, path: str, body: object, client_auth: ClientAuth = (), seconds: float = 10.0
+    async def json(
+        self, path: str, body: object = None, client_auth: ClientAuth = (), seconds: float = 10.0
     ) -> tuple[int | None, object]:
-        """Send a request of the gateway's own. Returns the status, None without an answer, and the JSON."""
-        with suppress(BrokenAnswer, TimeoutError):
-            return await self._json("POST", path, json_bytes(body), client_auth, seconds)
-        return None, None
+        """Send a request of the gateway's own, without a body a GET.
 
-    async def get_json(
-        self, path: str, client_auth: ClientAuth = (), seconds: float = 2.0
-    ) -> tuple[int | None, object]:
-        """Send a GET of the gateway's own, as :meth:`post_json` does."""
+        Returns the status, None without an answer, and the JSON.
+        """
+        method, data = ("GET", b"") if body is None else ("POST", json_bytes(body))
         with suppress(BrokenAnswer, TimeoutError):
-            return await self._json("GET", path, b"", client_auth, seconds)
+            return await self._json(method, path, data, client_auth, seconds)
         return None, None
 
     def is_same_server(self, settings: UpstreamSettings) -> bool:
