@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from operator import add
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
@@ -29,179 +31,127 @@ Snapshot = Mapping[str, Sequence[Row]]
 Gauges = Callable[[], Mapping[tuple[str, ...], float]]
 
 
-class Metric(Collector):
-    """The figures of a metric, by labels. Adding to one of prometheus_client takes ten times as long.
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a metric tells, and its labels.
 
-    There is no lock: only the event loop adds. ``figures`` is the number of figures of a series.
+    ``bounds``: of the buckets of a histogram. Its figures are a count per bucket, one for what is above, the
+    sum. ``shared``: every worker sees the same value, so that values of workers are not added up.
     """
 
     family: type[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]
+    about: str
+    labels: tuple[str, ...] = ()
+    bounds: Sequence[float] = ()
+    shared: bool = False
 
-    def __init__(self, name: str, about: str, *labels: str, figures: int = 1) -> None:
-        self._name, self._about, self._labels, self._figures = name, about, labels, figures
-        self._series: dict[tuple[str, ...], list[float]] = {}
+    @property
+    def is_gauge(self) -> bool:
+        return self.family is GaugeMetricFamily
 
-    def of(self, labels: tuple[str, ...]) -> list[float]:
-        """Return the figures of a series, to be changed."""
-        found = self._series.get(labels)
-        if found is None:
-            found = self._series[labels] = [0] * self._figures
-        return found
-
-    def rows(self) -> list[Row]:
-        return [*self._series.items()]
-
-    def merge(self, rows: Sequence[Row]) -> None:
-        """Add the figures of another process."""
-        for labels, more in rows:
-            figures = self.of(tuple(labels))
-            figures[:] = map(self.merged, figures, more)
-
-    def merged(self, one: float, other: float) -> float:
-        return one + other
+    @property
+    def size(self) -> int:
+        """The number of figures of a series."""
+        return len(self.bounds) + 2 if self.bounds else 1
 
     def sample(self, figures: Sequence[float]) -> Sequence[Any]:
         """Return the figures as prometheus_client takes them."""
-        return figures
-
-    def collect(self) -> Iterator[PrometheusMetric]:
-        family: Any = self.family(f"tokenbox_{self._name}", self._about, labels=self._labels)
-        for labels, figures in self._series.items():
-            family.add_metric(labels, *self.sample(figures))
-        yield family
-
-
-class CounterMetric(Metric):
-    """Counters."""
-
-    family = CounterMetricFamily
-
-    def __init__(self, name: str, about: str, *labels: str) -> None:
-        super().__init__(name, about, *labels)
-        if not labels:
-            self.of(())
-
-    def add(self, amount: float, *labels: str) -> None:
-        self.of(labels)[0] += amount
-
-
-class HistogramMetric(Metric):
-    """Histograms of seconds: a count per bucket of ``bounds``, one for what is above, the sum."""
-
-    family = HistogramMetricFamily
-
-    def __init__(self, name: str, about: str, *labels: str, bounds: Sequence[float]) -> None:
-        super().__init__(name, about, *labels, figures=len(bounds) + 2)
-        self._bounds = bounds
-
-    def add(self, seconds: float, *labels: str) -> None:
-        counts = self.of(labels)
-        counts[bisect_left(self._bounds, seconds)] += 1
-        counts[-1] += seconds
-
-    def sample(self, figures: Sequence[float]) -> Sequence[Any]:
-        ends = [*map(str, map(float, self._bounds)), "+Inf"]
+        if not self.bounds:
+            return figures
+        ends = [*map(str, map(float, self.bounds)), "+Inf"]
         return list(zip(ends, map(float, accumulate(figures[:-1])), strict=True)), figures[-1]
 
 
-class GaugeMetric(Metric):
-    """Gauges, each read when it is asked for.
-
-    ``shared``: every worker sees the same value, so that values of workers are not added up.
-    """
-
-    family = GaugeMetricFamily
-
-    def __init__(self, name: str, about: str, *labels: str, shared: bool = False) -> None:
-        super().__init__(name, about, *labels)
-        self.values: Gauges = dict
-        self._shared = shared
-
-    def rows(self) -> list[Row]:
-        return [(labels, (value,)) for labels, value in self.values().items()]
-
-    def merged(self, one: float, other: float) -> float:
-        return max(one, other) if self._shared else one + other
-
-
-# The metrics: what each tells, and its labels.
-_Metrics = Mapping[str, tuple[str, tuple[str, ...]]]
-_COUNTERS: _Metrics = {
-    "requests": ("Requests, by their outcome.", ("route", "upstream", "status", "mode")),
-    "refusals": ("Requests refused by the gateway, by code.", ("route", "code")),
-    "tokens": ("Tokens that upstreams reported.", ("upstream", "kind")),
-    "prediction_difference_tokens": ("Sum of |reported - predicted| input tokens.", ("upstream", "exact")),
-    "prediction_mismatches": (
-        "Answers whose reported input differs from the prediction.",
-        ("upstream", "exact"),
+_COUNTER, _GAUGE, _HISTOGRAM = CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+_ROUTE = ("route", "upstream")
+METRICS: Mapping[str, Metric] = {
+    "requests": Metric(_COUNTER, "Requests, by their outcome.", ("route", "upstream", "status", "mode")),
+    "refusals": Metric(_COUNTER, "Requests refused by the gateway, by code.", ("route", "code")),
+    "tokens": Metric(_COUNTER, "Tokens that upstreams reported.", ("upstream", "kind")),
+    "prediction_difference_tokens": Metric(
+        _COUNTER, "Sum of |reported - predicted| input tokens.", ("upstream", "exact")
     ),
-    "predictions_reconciled": ("Answers that reported their input.", ("upstream", "exact")),
-    "admitted_on_estimate": (
+    "prediction_mismatches": Metric(
+        _COUNTER, "Answers whose reported input differs from the prediction.", ("upstream", "exact")
+    ),
+    "predictions_reconciled": Metric(_COUNTER, "Answers that reported their input.", ("upstream", "exact")),
+    "admitted_on_estimate": Metric(
+        _COUNTER,
         "Requests sent on an estimated count, by who counted and the basis of the decision.",
         ("upstream", "by", "basis"),
     ),
-    "exact_counts_that_differed": (
+    "exact_counts_that_differed": Metric(
+        _COUNTER,
         "Models whose exact count was not what the upstream reported: they are estimates from then on.",
         ("upstream",),
     ),
-    "mistakes": ("Requests that failed by a defect in tokenbox.", ()),
+    "mistakes": Metric(_COUNTER, "Requests that failed by a defect in tokenbox."),
+    "request_seconds": Metric(
+        _HISTOGRAM, "From the head of a request to the end of its answer.", _ROUTE, SECONDS
+    ),
+    "time_to_first_token_seconds": Metric(
+        _HISTOGRAM, "From the head of a request to the first byte sent.", _ROUTE, SECONDS
+    ),
+    "overhead_seconds": Metric(
+        _HISTOGRAM,
+        "The gateway's own time: from the head of a request until it is sent on.",
+        _ROUTE,
+        OVERHEAD,
+    ),
+    "upstream_running": Metric(_GAUGE, "Requests at an upstream.", ("upstream",)),
+    "upstream_waiting": Metric(_GAUGE, "Requests that wait for a slot.", ("upstream",)),
+    "spool_files_waiting": Metric(_GAUGE, "Files not drained into the store.", shared=True),
+    "bodies_bytes": Metric(_GAUGE, "Bytes of bodies of requests in progress."),
+    "tasks": Metric(_GAUGE, "Tasks of the event loop."),
+    "build_info": Metric(_GAUGE, "The version, as a label.", ("version",), shared=True),
 }
-_ROUTE = ("route", "upstream")
-_HISTOGRAMS: Mapping[str, tuple[str, Sequence[float]]] = {  # the bounds; the labels are _ROUTE
-    "request_seconds": ("From the head of a request to the end of its answer.", SECONDS),
-    "time_to_first_token_seconds": ("From the head of a request to the first byte sent.", SECONDS),
-    "overhead_seconds": ("The gateway's own time: from the head of a request until it is sent on.", OVERHEAD),
-}
-GAUGES: _Metrics = {
-    "upstream_running": ("Requests at an upstream.", ("upstream",)),
-    "upstream_waiting": ("Requests that wait for a slot.", ("upstream",)),
-    "spool_files_waiting": ("Files not drained into the store.", ()),
-    "bodies_bytes": ("Bytes of bodies of requests in progress.", ()),
-    "tasks": ("Tasks of the event loop.", ()),
-    "build_info": ("The version, as a label.", ("version",)),
-}
-_SHARED = ("spool_files_waiting", "build_info")
 
 
-class Metrics:
-    """The metrics of one process. ``version`` is tokenbox's."""
+class Metrics(Collector):
+    """The metrics of one process: their figures by labels. ``version`` is tokenbox's.
+
+    Adding to one of prometheus_client takes ten times as long. There is no lock: only the event loop adds.
+    """
 
     def __init__(self, version: str) -> None:
         self._version = version
-        self._counters = {
-            name: CounterMetric(name, about, *labels) for name, (about, labels) in _COUNTERS.items()
-        }
-        self._histograms = {
-            name: HistogramMetric(name, about, *_ROUTE, bounds=bounds)
-            for name, (about, bounds) in _HISTOGRAMS.items()
-        }
-        self._gauges = {
-            name: GaugeMetric(name, about, *labels, shared=name in _SHARED)
-            for name, (about, labels) in GAUGES.items()
-        }
-        self._all: dict[str, Metric] = {**self._counters, **self._histograms, **self._gauges}
-        self.gauge("build_info", lambda: {(version,): 1})
+        self._series: dict[str, dict[tuple[str, ...], list[float]]] = {name: {} for name in METRICS}
+        self._gauges: dict[str, Gauges] = {"build_info": lambda: {(version,): 1}}
+        self.count("mistakes", 0)
 
     def count(self, name: str, amount: float, *labels: str) -> None:
-        """Add to one of the counters."""
-        self._counters[name].add(amount, *labels)
+        """Add to a counter."""
+        self._figures(name, labels)[0] += amount
 
     def gauge(self, name: str, values: Gauges) -> None:
-        """Set the function that reads one of ``GAUGES``."""
-        self._gauges[name].values = values
+        """Set the function that reads a gauge."""
+        self._gauges[name] = values
+
+    def _time(self, name: str, seconds: float, *labels: str) -> None:
+        figures = self._figures(name, labels)
+        figures[bisect_left(METRICS[name].bounds, seconds)] += 1
+        figures[-1] += seconds
+
+    def _figures(self, name: str, labels: tuple[str, ...]) -> list[float]:
+        """Return the figures of a series, to be changed."""
+        series = self._series[name]
+        found = series.get(labels)
+        if found is None:
+            found = series[labels] = [0] * METRICS[name].size
+        return found
 
     def observe(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
         route, outcome, admission = request.category, request.outcome, request.admission
         upstream = "" if request.upstream is None else request.upstream.name
         mode = "" if admission is None else admission.mode
         self.count("requests", 1, route, upstream, str(outcome.status), mode)
-        self._histograms["request_seconds"].add(seconds, route, upstream)
+        self._time("request_seconds", seconds, route, upstream)
         for name, moment in (
             ("time_to_first_token_seconds", outcome.first_byte),
             ("overhead_seconds", outcome.sent),
         ):
             if moment is not None:
-                self._histograms[name].add(moment - request.started_at, route, upstream)
+                self._time(name, moment - request.started_at, route, upstream)
         if refusal is not None:
             self.count("refusals", 1, route, refusal.code)
         usage = outcome.usage
@@ -224,16 +174,27 @@ class Metrics:
 
     def snapshot(self) -> Snapshot:
         """Return all figures of this process, as JSON data."""
-        return {name: metric.rows() for name, metric in self._all.items()}
+        counted = {name: [*series.items()] for name, series in self._series.items()}
+        gauges = {
+            name: [(labels, (value,)) for labels, value in values().items()]
+            for name, values in self._gauges.items()
+        }
+        return {**counted, **gauges}
 
     def page(self, others: Iterable[Snapshot] = ()) -> bytes:
         """Return the page for Prometheus: the sums of this process and of ``others``, the other workers."""
         total = Metrics(self._version)
         for snapshot in (self.snapshot(), *others):
-            for name, rows in snapshot.items():
-                if name in total._all:  # a worker of another version may have more
-                    total._all[name].merge(rows)
-        registry = CollectorRegistry()
-        for metric in total._all.values():
-            registry.register(metric)
-        return generate_latest(registry)
+            for name in METRICS.keys() & snapshot:  # a worker of another version may have more
+                merged = max if METRICS[name].shared else add
+                for labels, more in snapshot[name]:
+                    figures = total._figures(name, tuple(labels))
+                    figures[:] = map(merged, figures, more)
+        return generate_latest(total)
+
+    def collect(self) -> Iterator[PrometheusMetric]:
+        for name, metric in METRICS.items():
+            family: Any = metric.family(f"tokenbox_{name}", metric.about, labels=metric.labels)
+            for labels, figures in self._series[name].items():
+                family.add_metric(labels, *metric.sample(figures))
+            yield family

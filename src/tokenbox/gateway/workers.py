@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tokenbox.files import OWN, replace
 from tokenbox.gateway.asgi import json_bytes, json_object
-from tokenbox.gateway.metrics import GAUGES
+from tokenbox.gateway.metrics import METRICS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,7 +211,7 @@ class Peers:
         if self._server is not None:
             self._server.close()
         self._path.unlink(missing_ok=True)
-        kept = {name: rows for name, rows in self._own().items() if name not in GAUGES}
+        kept = {n: rows for n, rows in self._own().items() if not METRICS[n].is_gauge}
         with suppress(OSError):
             replace(self._folder / f"{uuid.uuid4().hex}{_ENDED}", json_bytes(kept), new=OWN, sync=False)
 
