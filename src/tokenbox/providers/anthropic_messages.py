@@ -165,19 +165,10 @@ def _is_own(block: Mapping[str, Any]) -> bool:
 
 # Anthropic's own blocks, which are sent unchanged.
 _OWN_BLOCKS: Final = frozenset(
-    {
-        "thinking",
-        "redacted_thinking",
-        "tool_use",
-        "tool_result",
-        "image",
-        "document",
-        "search_result",
-        "server_tool_use",
-        "web_search_tool_result",
-        "compaction",
-        "container_upload",
-    }
+    """
+    thinking redacted_thinking tool_use tool_result image document search_result server_tool_use
+    web_search_tool_result compaction container_upload
+    """.split()
 )
 
 

@@ -11,9 +11,10 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from tokenbox.providers.counting import TokenCount, as_text, local_count
 from tokenbox.providers.memory import SESSION, EndpointMemory
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.providers.events import ChatAnswer, Event
     from tokenbox.providers.request import ChatOptions
-    from tokenbox.providers.server import Capabilities
     from tokenbox.providers.stream import ChatStream
     from tokenbox.providers.target import Target
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _lock = threading.Lock()
@@ -110,6 +111,18 @@ class BlockingStream:
         await self._stream.aclose()
 
 
+def _waiting(
+    method: Callable[Concatenate[Provider, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[BlockingProvider, P], T]:
+    """Return the synchronous form of a method."""
+
+    @wraps(method)
+    def call(self: BlockingProvider, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._wait(method(self._provider, *args, **kwargs))
+
+    return call
+
+
 class BlockingProvider:
     """A :class:`Provider` with synchronous methods. ``target`` may be changed at any time.
 
@@ -162,17 +175,11 @@ class BlockingProvider:
             raise
         return await work
 
-    def kind(self) -> str:
-        """See :meth:`Provider.kind`."""
-        return self._wait(self._provider.kind())
-
-    def capabilities(self) -> Capabilities:
-        """See :meth:`Provider.capabilities`."""
-        return self._wait(self._provider.capabilities())
-
-    def models(self) -> tuple[str, ...]:
-        """See :meth:`Provider.models`."""
-        return self._wait(self._provider.models())
+    kind = _waiting(Provider.kind)
+    capabilities = _waiting(Provider.capabilities)
+    models = _waiting(Provider.models)
+    count = _waiting(Provider.count)
+    chat = _waiting(Provider.chat)
 
     def counted_text(self, text: str | None) -> TokenCount:
         """See :meth:`Provider.counted_text`. Local counts do not start the background thread."""
@@ -186,19 +193,6 @@ class BlockingProvider:
     def token_count(self, text: str | None) -> int:
         """See :meth:`Provider.token_count`."""
         return self.counted_text(text).value
-
-    def count(self, messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None = None) -> TokenCount:
-        """See :meth:`Provider.count`."""
-        return self._wait(self._provider.count(messages, tools))
-
-    def chat(
-        self,
-        messages: Sequence[Any],
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        **options: Unpack[ChatOptions],
-    ) -> ChatAnswer:
-        """See :meth:`Provider.chat`."""
-        return self._wait(self._provider.chat(messages, tools, **options))
 
     def stream(
         self,

@@ -63,13 +63,10 @@ def local_count(text: str, target: Target) -> TokenCount:
     if not text:
         return NOTHING
     if target.tokenizer is not None:
-        try:
+        with suppress(Exception):  # such as a missing vocabulary: fall back to chars4
             tokenizer = tokenizers.get(target.tokenizer)
-            return TokenCount(
-                tokenizer.count(text), tokenizer.identity.exact, f"tokenizer {target.tokenizer}"
-            )
-        except Exception:  # noqa: BLE001, S110  # such as a missing vocabulary: fall back to chars4
-            pass
+            source = f"tokenizer {target.tokenizer}"
+            return TokenCount(tokenizer.count(text), tokenizer.identity.exact, source)
     return chars4(text)
 
 

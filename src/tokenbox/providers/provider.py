@@ -6,20 +6,14 @@ For synchronous code, :class:`tokenbox.providers.BlockingProvider` has the same 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from tokenbox.caching import with_breakpoints
 from tokenbox.content.request import Api
 from tokenbox.errors import TokenboxError
-from tokenbox.providers.counting import (
-    NOTHING,
-    TokenCount,
-    as_text,
-    is_unicode,
-    local_count,
-    local_request_count,
-)
+from tokenbox.providers.counting import TokenCount, as_text, is_unicode, local_count, local_request_count
 from tokenbox.providers.errors import InvalidRequest
 from tokenbox.providers.events import gathered
 from tokenbox.providers.kinds import UNKNOWN, find_kind
@@ -27,9 +21,9 @@ from tokenbox.providers.kinds.kind import listed_names
 from tokenbox.providers.memory import SESSION, EndpointMemory
 from tokenbox.providers.request import ChatRequest, chat_request, plain_messages
 from tokenbox.providers.server import Capabilities, Server, count_request, discover, settled
-from tokenbox.providers.stream import ChatStream, error_inside, events_of
+from tokenbox.providers.stream import ChatStream, events_of
 from tokenbox.providers.target import root_of
-from tokenbox.providers.transport import FIRST_REFUSAL, Transport
+from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
@@ -96,26 +90,18 @@ class Provider:
         """Return the names of the models that the server lists. Raises :class:`ProviderError`."""
         server = self._server()
         kind = await server.kind()
-        path = kind.models_path
-        answer = await server.probe(kind, path)
-        if answer.status >= FIRST_REFUSAL:
-            raise server.refusal(answer, path)
-        if error_inside(answer.body):
-            raise server.error(None, answer.body, path)
+        answer = await server.probe(kind, kind.models_path)
+        server.check(answer, kind.models_path)
         return listed_names(answer.body)
 
     async def counted_text(self, text: str | None) -> TokenCount:
         """Count the tokens of ``text``, on the server if possible. Never raises."""
         text, server = as_text(text), self._server()
-        if not text:
-            return NOTHING
         counted = None
-        if server.target.counts_on_server and is_unicode(text):
-            try:
+        if text and server.target.counts_on_server and is_unicode(text):
+            with suppress(Exception):  # a count never raises: the fallback is local
                 counted = await _text_count(server, text)
-            except Exception:  # noqa: BLE001  # a count never raises: the fallback is local
-                counted = None
-        return local_count(text, server.target) if counted is None else counted
+        return counted or local_count(text, server.target)
 
     async def token_count(self, text: str | None) -> int:
         """Return the number of tokens of ``text``. Never raises."""
@@ -131,11 +117,10 @@ class Provider:
         if server.target.counts_on_server:
             try:
                 counted = await _request_count(server, request)
-            except InvalidRequest:
-                raise
-            except TokenboxError:
-                counted = None
-        return local_request_count(request, server.target, self.counter) if counted is None else counted
+            except TokenboxError as error:
+                if isinstance(error, InvalidRequest):
+                    raise
+        return counted or local_request_count(request, server.target, self.counter)
 
     async def chat(
         self,
@@ -149,10 +134,7 @@ class Provider:
         kind, request = await _windowed(server, request)
         call = _call(server, kind, request)
         answer = await server.transport.json(call)
-        if answer.status >= FIRST_REFUSAL:
-            raise server.refusal(answer, call.path, request.window)
-        if error_inside(answer.body):
-            raise server.error(None, answer.body, call.path, window=request.window)
+        server.check(answer, call.path, request.window)
         return gathered(kind.dialect.events(answer.body))
 
     def stream(

@@ -38,6 +38,8 @@ T = TypeVar("T")
 _MISSING_ROUTE: Final = {404, 405, 501}
 _NOT_NOW: Final = {408, 425, 429}
 _NO_KEY: Final = {401, 403}
+# A missing model, and a text that is too large. Any other refusal would recur for the next text.
+_SPECIFIC_TO_TEXT: Final = {404, 413}
 _OK: Final = 200
 _SERVER_ERROR: Final = 500
 
@@ -167,9 +169,12 @@ class Server:
 
         return await self.memory.ask(self.target.root, path if what is None else what, question)
 
-    def refusal(self, answer: Answered, path: str, window: int | None = None) -> ProviderError:
-        """Return the error for a refusal."""
-        return self.error(answer.status, answer.body, path, answer.headers, window)
+    def check(self, answer: Answered, path: str, window: int | None = None) -> None:
+        """Raise :class:`ProviderError` for a refusal, and for an error in an answer of another status."""
+        if answer.status >= FIRST_REFUSAL:
+            raise self.error(answer.status, answer.body, path, answer.headers, window)
+        if error_inside(answer.body):
+            raise self.error(None, answer.body, path, window=window)
 
     def error(
         self,
@@ -190,8 +195,11 @@ class Server:
         )
 
 
-# A missing model, and a text that is too large. Any other refusal would recur for the next text.
-_SPECIFIC_TO_TEXT: Final = {404, 413}
+def error_inside(body: object) -> bool:
+    """Return whether a body is an error, independent of its status."""
+    if not isinstance(body, dict):
+        return False
+    return body.get("error") is not None or "error" in (body.get("object"), body.get("type"))
 
 
 async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeReply[ServerKind]:
@@ -290,7 +298,7 @@ async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]
             found = {name: figure for name, figure in figures.items() if figure is not None} | found
         else:
             # A missing model may be installed later.
-            missing = isinstance(server.refusal(answer, path), ModelNotFound)
+            missing = isinstance(server.error(answer.status, answer.body, path), ModelNotFound)
             complete = complete and answer.status in _MISSING_ROUTE and not missing
     if wrong := found.keys() - FIGURES:
         raise InvalidTarget(

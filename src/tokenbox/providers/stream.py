@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tokenbox.providers.errors import AnswerTooLarge, BadAnswer, ConnectionLost, ProviderError, StreamCut
 from tokenbox.providers.events import ChatAnswer, Event, Gathering
+from tokenbox.providers.server import error_inside
 from tokenbox.providers.shapes import parsed
 from tokenbox.providers.transport import FIRST_REFUSAL, whole
 
@@ -55,33 +56,23 @@ class ChatStream:
         await self.aclose()
 
 
-def error_inside(body: object) -> bool:
-    """Return whether a body is an error, independent of its status."""
-    if not isinstance(body, dict):
-        return False
-    return body.get("error") is not None or "error" in (body.get("object"), body.get("type"))
-
-
-async def events_of(  # noqa: C901  # one branch per form of an answer
+async def events_of(
     server: Server, ask: Callable[[], Awaitable[tuple[Dialect, HttpCall, int | None]]]
 ) -> AsyncGenerator[Event]:
     """Yield the events of the answer to the call that ``ask`` returns. Raises :class:`ProviderError`."""
     dialect, call, window = await ask()
     async with server.transport.response(call) as response:
-        if response.status >= FIRST_REFUSAL:
-            raise server.refusal(await whole(response, call), call.path, window)
+        if response.status >= FIRST_REFUSAL or response.content_type == "application/json":
+            # Some proxies answer a stream request with a complete answer. Errors have this form too.
+            answer = await whole(response, call)
+            server.check(answer, call.path, window)
+            for event in dialect.events(answer.body):
+                yield event
+            return
         if response.content_type == "text/html":
             raise BadAnswer(
                 f"{call.place} answers with an HTML page. Check that the endpoint is an LLM server."
             )
-        if response.content_type == "application/json":
-            # Some proxies answer a stream request with a complete answer. Errors have this form too.
-            body = (await whole(response, call)).body
-            if error_inside(body):
-                raise server.error(None, body, call.path, window=window)
-            for event in dialect.events(body):
-                yield event
-            return
         reader = dialect.reader()
         async for body in _bodies(response, dialect.framing(call.bounds.event_bytes), call):
             if error_inside(body):

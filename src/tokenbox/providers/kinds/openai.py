@@ -13,17 +13,8 @@ from tokenbox.providers.openai_responses import DIALECT as RESPONSES_DIALECT
 
 _PATH: Final = "/v1/responses/input_tokens"
 _COUNTED: Final = only(
-    "model",
-    "input",
-    "tools",
-    "instructions",
-    "tool_choice",
-    "previous_response_id",
-    "conversation",
-    "reasoning",
-    "text",
-    "truncation",
-    "parallel_tool_calls",
+    *"model input tools instructions tool_choice previous_response_id conversation reasoning".split(),
+    *"text truncation parallel_tool_calls".split(),
 )
 
 register_kind(
