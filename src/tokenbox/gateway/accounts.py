@@ -5,33 +5,29 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from tokenbox.content.message import PartKind, media_kind
 from tokenbox.content.request import Api
 from tokenbox.content.unseen import parts_in
 from tokenbox.errors import plural
-from tokenbox.gateway.asgi import json_bytes
+from tokenbox.gateway.asgi import Headers, json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.ledger.cost import cost_at_most, cost_of, money_text
-from tokenbox.ledger.quota import Bucket, QuotaLevel, QuotaUnit, Take, dollars_of, nanodollars
+from tokenbox.ledger.quota import Bucket, Quota, QuotaLevel, QuotaUnit, Take, dollars_of, nanodollars
 from tokenbox.providers.shapes import at
 from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from tokenbox.catalog import Price
     from tokenbox.gateway.admission import Admission
-    from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.attempt import Attempt
     from tokenbox.gateway.authentication import Grant
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.ledger.quota import Quota
     from tokenbox.ledger.usage import Usage
     from tokenbox.store.leases import LeasedQuotas
 

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tokenbox.content.weight import weight_text
-from tokenbox.gateway.calls import REASONING_BESIDE
+from tokenbox.gateway.calls import REASONING_BESIDE, ApiCall
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import Mode
 from tokenbox.integers import MAX_INTEGER
-from tokenbox.policy.guard import Basis, GuardLimits, Uncertain, guard, in_window
+from tokenbox.policy.guard import Basis, GuardLimits, Uncertain, Verdict, guard, in_window
 from tokenbox.tokenizers.ownership import key_of_model
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
-    from tokenbox.gateway.calls import ApiCall
     from tokenbox.models import ModelFigures
-    from tokenbox.policy.guard import Verdict
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 # The output limit, in tokens, of a request under a quota that states none.

@@ -13,17 +13,15 @@ from urllib.parse import urlsplit
 
 from tokenbox.config.trust import is_loopback
 from tokenbox.gateway.refusals import Refusal, unauthorized, unavailable
-from tokenbox.gateway.settings import Mode
+from tokenbox.gateway.settings import GatewaySettings, Mode
 from tokenbox.store.errors import StoreError
-from tokenbox.store.keys import PREFIX, digest_of
+from tokenbox.store.keys import PREFIX, GatewayKey, Keys, digest_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from tokenbox.gateway.asgi import Incoming
-    from tokenbox.gateway.settings import GatewaySettings
     from tokenbox.ledger.quota import Quota
-    from tokenbox.store.keys import GatewayKey, Keys
     from tokenbox.store.threads import StoreThreads
 
 # Cached keys are looked up again after this time, so a revoked key is refused within it.

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import platformdirs
 
-from tokenbox.config import load
+from tokenbox.config import Config, load
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.setting import Level, setting_text
 from tokenbox.config.trust import is_loopback, may_have_key, own_paths
@@ -28,9 +28,6 @@ from tokenbox.policy.guard import Uncertain
 from tokenbox.providers.errors import InvalidTarget
 from tokenbox.providers.target import ApiKey, root_of
 from tokenbox.store.bundles import bundles_of
-
-if TYPE_CHECKING:
-    from tokenbox.config import Config
 
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode", "alias_of", "overflow")
 _SHORTEST_ADMIN_KEY = 16

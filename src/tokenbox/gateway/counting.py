@@ -22,25 +22,22 @@ from tokenbox.compose.requests import NO_BOUND, By, Count
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import media_in, media_kind
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields
-from tokenbox.conversation.calibration import CountedFor
+from tokenbox.conversation.calibration import Calibration, CountedFor
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
-from tokenbox.gateway.calls import parse_body
+from tokenbox.gateway.calls import ApiCall, parse_body
 from tokenbox.gateway.local_counts import at_least_its_texts, count_locally, request_of, text_tokenizer
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.providers.memory import ProbeOutcome
-from tokenbox.providers.server import count_request
+from tokenbox.providers.server import ServerCount, count_request
 from tokenbox.providers.shapes import at
 
 if TYPE_CHECKING:
-    from tokenbox.conversation.calibration import Calibration
-    from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.settings import RequestLimits
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelUse
     from tokenbox.providers.kinds.kind import RequestCount, ServerKind
-    from tokenbox.providers.server import ServerCount
     from tokenbox.tokenizers.protocol import Tokenizer
 
 T = TypeVar("T")

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.weight import weight_text
-from tokenbox.conversation.low_water import AutoLowWater, eagerness_of
-from tokenbox.gateway.admission import Counted, judge, refusal_of, with_output_limit
+from tokenbox.conversation.low_water import AutoLowWater, LowWater, eagerness_of
+from tokenbox.gateway.admission import Admission, Counted, judge, refusal_of, with_output_limit
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.attempt import ProofDecision
-from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.fitting import CallFitting, ModelSummary
+from tokenbox.gateway.calls import ApiCall, read_call
+from tokenbox.gateway.fitting import CallFitting, FittedCall, ModelSummary
 from tokenbox.gateway.local_counts import at_least_its_texts, count_locally, text_tokenizer
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
@@ -34,7 +34,7 @@ from tokenbox.models import Counting as Counters
 from tokenbox.models import ModelFigures, ModelUse, resolve
 from tokenbox.policy.guard import Uncertain
 from tokenbox.proof.bundle import DECISIONS, INPUTS, MANIFEST
-from tokenbox.proof.calls import evidence_of, recorded_decision
+from tokenbox.proof.calls import Arguments, Recorded, evidence_of, recorded_decision
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
 from tokenbox.proof.evidence import (
     Budget,
@@ -50,11 +50,6 @@ from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import FILE_PREFIX, is_builtin
 
 if TYPE_CHECKING:
-    from tokenbox.conversation.low_water import LowWater
-    from tokenbox.gateway.admission import Admission
-    from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.fitting import FittedCall
-    from tokenbox.proof.calls import Arguments, Recorded
     from tokenbox.proof.evidence import Evidence, Record
 
 E = TypeVar("E", bound=StrEnum)

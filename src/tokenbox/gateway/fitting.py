@@ -21,25 +21,21 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tokenbox.compose.requests import Count as TokenCount
-from tokenbox.content.items import read_item, read_items
+from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.conversation.counted_window import CountedWindow
-from tokenbox.conversation.low_water import eagerness_of
+from tokenbox.conversation.low_water import LowWater, eagerness_of
 from tokenbox.engine.low_water import freed, halvings, halvings_to_free, to_free
-from tokenbox.engine.steps import WindowLimits
+from tokenbox.engine.steps import WindowLimits, WindowStep
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.admission import refusal_of
+from tokenbox.gateway.admission import Admission, Counted, refusal_of
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Fit
 from tokenbox.gateway.texts import cuttable, transcript, with_cuts, with_summary
 from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
-    from tokenbox.content.items import Item
     from tokenbox.content.message import Object
-    from tokenbox.conversation.low_water import LowWater
-    from tokenbox.engine.steps import WindowStep
     from tokenbox.engine.window import Window
-    from tokenbox.gateway.admission import Admission, Counted
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.tokenizers.protocol import Tokenizer
 

@@ -18,14 +18,13 @@ from tokenbox.gateway.refusals import invalid_request
 from tokenbox.policy import Chunks, GuardLimits, enforce, pack, read_chunks
 from tokenbox.policy.errors import UnknownStrategy
 from tokenbox.policy.guard import FIELDS
-from tokenbox.policy.strategies import strategy_of
+from tokenbox.policy.strategies import Strategy, strategy_of
 from tokenbox.tokenizers.registry import FILE_PREFIX, get, is_builtin
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count, RequestCounter, RunningCount
     from tokenbox.content.request import Request
     from tokenbox.models import ModelFigures
-    from tokenbox.policy.strategies import Strategy
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 STRATEGIES = ("box", "ladder", "window", "worth")

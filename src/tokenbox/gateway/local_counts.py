@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.content.message import InvalidMessage
-from tokenbox.content.request import costly, read_request
+from tokenbox.content.request import Request, costly, read_request
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.errors import TokenboxError
 from tokenbox.tokenizers.guarded import as_estimate
@@ -15,7 +15,6 @@ from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
-    from tokenbox.content.request import Request
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.models import ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer

@@ -26,7 +26,7 @@ from tokenbox.providers import ApiKey, Target
 from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
 from tokenbox.providers.kinds.kind import listed_names
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome
-from tokenbox.providers.server import Server, detect, discover
+from tokenbox.providers.server import Capabilities, Server, detect, discover
 from tokenbox.providers.transport import Transport
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tokenbox.gateway.log import RequestLog
     from tokenbox.gateway.settings import GatewaySettings, ModelSettings
     from tokenbox.gateway.upstream import Upstream
-    from tokenbox.providers.server import Capabilities
 
 T = TypeVar("T")
 

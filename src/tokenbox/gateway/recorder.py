@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
@@ -17,8 +17,6 @@ from tokenbox.ledger.quota import Bucket, Quota, Take
 from tokenbox.ledger.usage import UNKNOWN_USAGE, Usage, is_count
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from tokenbox.catalog import Price
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.attempt import Attempt

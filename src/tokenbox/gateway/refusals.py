@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.gateway.asgi import BodyEncoded, BodyTimeout, BodyTooLarge, Reply, json_bytes
-from tokenbox.gateway.protocols import ErrorStyle
+from tokenbox.gateway.protocols import ErrorStyle, Protocol
 from tokenbox.providers.framing import frame
-
-if TYPE_CHECKING:
-    from tokenbox.gateway.protocols import Protocol
 
 # Status: OpenAI's error type, Anthropic's error type (docs of both APIs).
 _TYPES = {

@@ -6,20 +6,17 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.gateway.asgi import json_object
+from tokenbox.gateway.asgi import Headers, Send, json_object
 from tokenbox.gateway.protocols import ErrorStyle, with_key
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.taps import Tap
-from tokenbox.gateway.upstream import returned, used_nothing
+from tokenbox.gateway.upstream import Upstream, returned, used_nothing
 from tokenbox.providers.errors import AnswerTooLarge
-from tokenbox.providers.wire import BrokenAnswer, Failure
+from tokenbox.providers.wire import BrokenAnswer, Failure, WireConnection
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.asgi import Headers, Send
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.upstream import Upstream
     from tokenbox.ledger.usage import Usage
-    from tokenbox.providers.wire import WireConnection
 
 _OK = 200
 _FIRST_ERROR = 400

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.messages import are_messages, messages_of, request_of
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.asgi import Reply, json_bytes
-from tokenbox.gateway.calls import call_of, is_name, parse_body
+from tokenbox.gateway.asgi import Incoming, Reply, json_bytes
+from tokenbox.gateway.calls import ApiCall, Headers, call_of, is_name, parse_body
 from tokenbox.gateway.library import (
     KnownCount,
     chunks_of,
@@ -22,10 +22,10 @@ from tokenbox.gateway.library import (
 from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.openapi import document
-from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES
+from tokenbox.gateway.protocols import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Protocol
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import most_values, read_object
-from tokenbox.policy.chunks import ChunkKind
+from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.estimate import request_counter
 from tokenbox.providers.kinds import AUTO
 from tokenbox.tokenizers.registry import get
@@ -34,14 +34,10 @@ if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
     from tokenbox.gateway.admission import Counted
     from tokenbox.gateway.application import Application, Gateway, Handler
-    from tokenbox.gateway.asgi import Incoming
     from tokenbox.gateway.authentication import Grant
-    from tokenbox.gateway.calls import ApiCall, Headers
-    from tokenbox.gateway.protocols import Protocol
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelFigures, ModelUse
-    from tokenbox.policy.chunks import Chunks
     from tokenbox.tokenizers.protocol import Tokenizer
 
 MODELS = "/v1/models"

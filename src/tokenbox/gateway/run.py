@@ -19,10 +19,10 @@ import uvicorn
 
 from tokenbox.config.trust import is_loopback
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.application import admin_of, gateway_of
+from tokenbox.gateway.application import Gateway, admin_of, gateway_of
 from tokenbox.gateway.log import LibraryLogHandler, RequestLog
 from tokenbox.gateway.server import config_of
-from tokenbox.gateway.services import Stores, now
+from tokenbox.gateway.services import GatewayServices, Stores, now
 from tokenbox.gateway.traces import asks_for_traces
 from tokenbox.gateway.workers import Supervisor, listening
 from tokenbox.store.stores import open_store
@@ -30,8 +30,6 @@ from tokenbox.store.stores import open_store
 if TYPE_CHECKING:
     import socket
 
-    from tokenbox.gateway.application import Gateway
-    from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.settings import GatewaySettings
 
 # M_MMAP_THRESHOLD in bytes and M_ARENA_MAX, as mallopt(3) numbers them.

@@ -9,14 +9,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tokenbox.gateway.asgi import CLIENT, json_bytes
 
 if TYPE_CHECKING:
     import asyncio
-
-    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from tokenbox.gateway.application import Application
     from tokenbox.gateway.settings import RequestLimits

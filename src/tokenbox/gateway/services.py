@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,9 @@ from tokenbox.catalog import price as catalog_price
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.accounts import QuotaAccounts
-from tokenbox.gateway.authentication import KeyAuthenticator, LocalAuthenticator
+from tokenbox.gateway.authentication import Grant, KeyAuthenticator, LocalAuthenticator
 from tokenbox.gateway.body_memory import BodyMemory
-from tokenbox.gateway.calls import is_name
+from tokenbox.gateway.calls import ApiCall, is_name
 from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.metrics import Metrics
 from tokenbox.gateway.models import UpstreamModels
@@ -32,33 +32,26 @@ from tokenbox.gateway.traces import traces_from
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.gateway.workers import Peers
 from tokenbox.ledger.call import time_text
-from tokenbox.models import is_openai
+from tokenbox.models import ModelUse, is_openai
 from tokenbox.providers.kinds import UNKNOWN
 from tokenbox.providers.shapes import items_at
 from tokenbox.store import bundles
 from tokenbox.store.key_files import read_signer
 from tokenbox.store.leases import LeasedQuotas
-from tokenbox.store.quotas import SqlQuotas
+from tokenbox.store.quotas import QuotaStore, SqlQuotas
 from tokenbox.store.redis_quotas import RedisQuotas
-from tokenbox.store.stores import open_store
+from tokenbox.store.stores import Store, open_store
 from tokenbox.store.threads import StoreThreads
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from tokenbox.catalog import Price
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.attempt import Attempt, ProofDecision
-    from tokenbox.gateway.authentication import Grant
-    from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.log import RequestLog
     from tokenbox.gateway.settings import GatewaySettings
     from tokenbox.ledger.quota import Take
-    from tokenbox.models import ModelUse
     from tokenbox.store.bundles import Bundles
-    from tokenbox.store.quotas import QuotaStore
-    from tokenbox.store.stores import Store
 
 
 # The settings that need a restart.

@@ -8,7 +8,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import judge
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.attempt import Attempt, new_key
-from tokenbox.gateway.calls import read_call
+from tokenbox.gateway.calls import ApiCall, read_call
 from tokenbox.gateway.fitting import ModelSummary
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.refusals import Refusal
@@ -18,7 +18,6 @@ from tokenbox.providers.shapes import text_at
 
 if TYPE_CHECKING:
     from tokenbox.gateway.authentication import Grant
-    from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.services import GatewayServices
 
 PROMPT = (

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.gateway.asgi import json_object
-from tokenbox.gateway.protocols import event_with_key
+from tokenbox.gateway.protocols import Protocol, event_with_key
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers.framing import Frames, data_of, message_of
-
-if TYPE_CHECKING:
-    from tokenbox.gateway.protocols import Protocol
 
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')

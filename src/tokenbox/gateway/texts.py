@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenbox.content.library_objects import texts_in
-from tokenbox.gateway.calls import with_value
-
-if TYPE_CHECKING:
-    from tokenbox.gateway.calls import ApiCall
+from tokenbox.gateway.calls import ApiCall, with_value
 
 SUMMARY = "Summary of the earlier conversation:"
 _KEPT_ROLES = ("system", "developer")

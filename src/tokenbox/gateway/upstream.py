@@ -11,21 +11,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.content.request import Api
 from tokenbox.errors import plural
-from tokenbox.gateway.asgi import json_bytes
+from tokenbox.gateway.asgi import Headers, json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
-from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
+from tokenbox.providers.kinds import AUTO, UNKNOWN, ServerKind, find_kind
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
-from tokenbox.providers.server import outcome_of
+from tokenbox.providers.server import Ask, outcome_of
 from tokenbox.providers.target import MIN_HIDDEN, Bounds, spellings
-from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire
+from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire, WireConnection
 
 if TYPE_CHECKING:
-    from tokenbox.gateway.asgi import Headers
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.gateway.settings import RequestLimits, UpstreamSettings
-    from tokenbox.providers.kinds import ServerKind
-    from tokenbox.providers.server import Ask
-    from tokenbox.providers.wire import WireConnection
 
 # Request headers that are not forwarded: those of one connection (RFC 9110, 7.6.1), those the gateway sets
 # itself, and those between client and gateway, such as the page that asks: Ollama and Anthropic refuse pages.

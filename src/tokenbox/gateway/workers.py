@@ -27,13 +27,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tokenbox.files import OWN, replace
 from tokenbox.gateway.asgi import json_bytes, json_object
-from tokenbox.gateway.metrics import METRICS
+from tokenbox.gateway.metrics import METRICS, Snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenbox.gateway.log import RequestLog
-    from tokenbox.gateway.metrics import Snapshot
 
 _BACKLOG = 2048
 _PR_SET_PDEATHSIG = 1

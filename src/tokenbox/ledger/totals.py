@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from tokenbox.ledger.call import Outcome
+from tokenbox.ledger.call import Call, Outcome
 from tokenbox.ledger.cost import EXACT, ZERO, dollars, money_text
-
-if TYPE_CHECKING:
-    from tokenbox.ledger.call import Call
-
 
 HEADS = ("calls", "input", "cached", "output", "cost")
 

@@ -7,7 +7,7 @@ the answer, and sent back, so that the next request has the same prompt.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tokenbox.content.request import Api
 from tokenbox.providers.errors import BadAnswer, ServerFailed
@@ -24,12 +24,9 @@ from tokenbox.providers.events import (
 from tokenbox.providers.framing import ServerSentEvents
 from tokenbox.providers.kinds.kind import Dialect
 from tokenbox.providers.openai_chat import is_responses_item, responses_input
-from tokenbox.providers.request import stated
+from tokenbox.providers.request import ChatRequest, stated
 from tokenbox.providers.shapes import at, count_at, items_at, text_at
 from tokenbox.providers.usage import RESPONSES, usage_of
-
-if TYPE_CHECKING:
-    from tokenbox.providers.request import ChatRequest
 
 _REASONING_MODELS: Final = re.compile(r"(^|/)(gpt-5|o\d)")
 _INCOMPLETE: Final = {

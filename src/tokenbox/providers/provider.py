@@ -15,24 +15,18 @@ from tokenbox.content.request import Api
 from tokenbox.errors import TokenboxError
 from tokenbox.providers.counting import TokenCount, as_text, is_unicode, local_count, local_request_count
 from tokenbox.providers.errors import InvalidRequest
-from tokenbox.providers.events import gathered
-from tokenbox.providers.kinds import UNKNOWN, find_kind
-from tokenbox.providers.kinds.kind import listed_names
+from tokenbox.providers.events import ChatAnswer, gathered
+from tokenbox.providers.kinds import UNKNOWN, ServerKind, find_kind
+from tokenbox.providers.kinds.kind import Dialect, listed_names
 from tokenbox.providers.memory import SESSION, EndpointMemory
-from tokenbox.providers.request import ChatRequest, chat_request, plain_messages
+from tokenbox.providers.request import ChatOptions, ChatRequest, chat_request, plain_messages
 from tokenbox.providers.server import Capabilities, Server, count_request, discover, settled
 from tokenbox.providers.stream import ChatStream, events_of
-from tokenbox.providers.target import root_of
-from tokenbox.providers.transport import Transport
+from tokenbox.providers.target import Target, root_of
+from tokenbox.providers.transport import HttpCall, Transport
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
-    from tokenbox.providers.events import ChatAnswer
-    from tokenbox.providers.kinds import ServerKind
-    from tokenbox.providers.kinds.kind import Dialect
-    from tokenbox.providers.request import ChatOptions
-    from tokenbox.providers.target import Target
-    from tokenbox.providers.transport import HttpCall
 
 
 class Provider:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from tokenbox.catalog import Figure, ModelLimits
+from tokenbox.catalog import Figure, ModelInfo, ModelLimits
 from tokenbox.catalog import model as catalog_model
 from tokenbox.providers.errors import (
     AnswerTooLarge,
@@ -19,18 +19,15 @@ from tokenbox.providers.errors import (
 )
 from tokenbox.providers.failures import failure
 from tokenbox.providers.kinds import AUTO, UNKNOWN, ServerKind, all_kinds, find_kind
-from tokenbox.providers.kinds.kind import FIGURES
+from tokenbox.providers.kinds.kind import FIGURES, RequestCount, Sign
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.shapes import text_at
-from tokenbox.providers.transport import FIRST_REFUSAL, Answered, HttpCall
+from tokenbox.providers.transport import FIRST_REFUSAL, Answered, HttpCall, Transport
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
-    from tokenbox.catalog import ModelInfo
     from tokenbox.content.request import Api
-    from tokenbox.providers.kinds.kind import RequestCount, Sign
     from tokenbox.providers.target import Target
-    from tokenbox.providers.transport import Transport
 
 T = TypeVar("T")
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tokenbox.providers.errors import AnswerTooLarge, BadAnswer, ConnectionLost, ProviderError, StreamCut
 from tokenbox.providers.events import ChatAnswer, Event, Gathering
-from tokenbox.providers.server import error_inside
+from tokenbox.providers.server import Server, error_inside
 from tokenbox.providers.shapes import parsed
-from tokenbox.providers.transport import FIRST_REFUSAL, whole
+from tokenbox.providers.transport import FIRST_REFUSAL, HttpCall, Response, whole
 
 if TYPE_CHECKING:
     from tokenbox.providers.framing import Framing, StreamMessage
     from tokenbox.providers.kinds.kind import Dialect
-    from tokenbox.providers.server import Server
-    from tokenbox.providers.transport import HttpCall, Response
 
 _DONE: Final = "[DONE]"
 

@@ -29,11 +29,10 @@ from tokenbox.providers.errors import (
     ServerUnreachable,
 )
 from tokenbox.providers.shapes import parsed, written
-from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire
+from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire, WireConnection
 
 if TYPE_CHECKING:
     from tokenbox.providers.target import Bounds
-    from tokenbox.providers.wire import WireConnection
 
 FIRST_REFUSAL: Final = 300  # the lowest status that is no success: unfollowed 3xx, 4xx, 5xx
 _REDIRECTS: Final = 3
