@@ -370,21 +370,13 @@ def _key(call: ApiCall, upstream: Upstream, counted: Counted) -> CountedFor:
 
 
 def _load_into(loading: Future[None], tokenizer: Tokenizer) -> None:
+    """Load what the tokenizer would load while it counts."""
     try:
-        _load(tokenizer)
+        getattr(tokenizer, "load_fast", lambda: tokenizer.count("x"))()
     except BaseException as error:  # noqa: BLE001  # raised where it is waited for
         loading.set_exception(error)
     else:
         loading.set_result(None)
-
-
-def _load(tokenizer: Tokenizer) -> None:
-    """Load what the tokenizer would load while it counts."""
-    load_fast = getattr(tokenizer, "load_fast", None)
-    if load_fast is None:
-        tokenizer.count("x")
-    else:
-        load_fast()
 
 
 def _are_ids(prompt: object) -> TypeGuard[list[int]]:

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from tokenbox.models import ModelFigures, ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer
 
+    PolicyWork = Callable[
+        [dict[str, Any], Chunks, ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]
+    ]
+
+TokenizerWork = Callable[["Tokenizer"], object]
 MODELS = "/v1/models"
 _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 _OK = 200
@@ -72,8 +77,8 @@ class Routes:
             ("POST", "/v1/responses/input_tokens", self._count_route(RESPONSES)),
             ("POST", "/v1/messages/count_tokens", self._count_route(MESSAGES)),
             ("POST", "/v1/tokenize", self.tokenize_v1),
-            ("POST", "/tokenize", self.tokenize),
-            ("POST", "/detokenize", self.detokenize),
+            ("POST", "/tokenize", self._llama_route("/tokenize", _tokenized)),
+            ("POST", "/detokenize", self._llama_route("/detokenize", _detokenized)),
             ("POST", "/v1/layout", self.layout),
             ("POST", "/v1/plan", self._policy_route(plan_of)),
             ("POST", "/v1/enforce", self._policy_route(enforcement_of)),
@@ -171,40 +176,21 @@ class Routes:
 
         return count
 
-    async def tokenize(self, incoming: Incoming, request_id: str) -> Reply:
-        """Tokenize a text in llama.cpp's form: by the upstream, or locally if it has no such endpoint."""
+    def _llama_route(self, path: str, read: Callable[[dict[str, Any]], TokenizerWork]) -> Handler:
+        async def answer(incoming: Incoming, _: str) -> Reply:
+            """Answer as the upstream at llama.cpp's path; locally, by ``read``, if it has no such path."""
+            grant, body = await self._read_request(incoming)
+            model = grant.served_as(body["model"], self.services.settings)
+            upstream = await self.services.models.upstream_of(model, grant.client_auth)
+            work = read(body)
+            if upstream.kind is not None and upstream.kind.tokenizes:
+                status, found = await upstream.json(path, {**body, "model": model}, grant.client_auth)
+                if status == _OK and isinstance(found, dict):
+                    return Reply.of(found)
+            tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))
+            return Reply.of(await self._in_thread(lambda: work(tokenizer)))
 
-        def work(body: dict[str, Any]) -> Callable[[Tokenizer], object]:
-            content = body.get("content")
-            if not isinstance(content, str):
-                raise invalid_request("content is the text to tokenize.", "content")
-            return lambda tokenizer: {"tokens": tokenizer.encode(content)}
-
-        return await self._as_llama(incoming, "/tokenize", work)
-
-    async def detokenize(self, incoming: Incoming, request_id: str) -> Reply:
-        def work(body: dict[str, Any]) -> Callable[[Tokenizer], object]:
-            tokens = body.get("tokens")
-            if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
-                raise invalid_request("tokens is a list of whole numbers.", "tokens")
-            return lambda tokenizer: {"content": tokenizer.decode(tokens)}
-
-        return await self._as_llama(incoming, "/detokenize", work)
-
-    async def _as_llama(
-        self, incoming: Incoming, path: str, read: Callable[[dict[str, Any]], Callable[[Tokenizer], object]]
-    ) -> Reply:
-        """Answer as the upstream at one of llama.cpp's paths, else by what ``read`` makes of the body."""
-        grant, body = await self._read_request(incoming)
-        model = grant.served_as(body["model"], self.services.settings)
-        upstream = await self.services.models.upstream_of(model, grant.client_auth)
-        work = read(body)
-        if upstream.kind is not None and upstream.kind.tokenizes:
-            status, answer = await upstream.json(path, {**body, "model": model}, grant.client_auth)
-            if status == _OK and isinstance(answer, dict):
-                return Reply.of(answer)
-        tokenizer = text_tokenizer(await self.services.models.use(upstream, model, grant.client_auth))
-        return Reply.of(await self._in_thread(lambda: work(tokenizer)))
+        return answer
 
     async def tokenize_v1(self, incoming: Incoming, request_id: str) -> Reply:
         """Count and tokenize a text, or messages with tools."""
@@ -231,12 +217,7 @@ class Routes:
         body = await self._body(incoming)
         return Reply.of(await self._in_thread(lambda: layout_of(body)))
 
-    def _policy_route(
-        self,
-        work: Callable[
-            [dict[str, Any], Chunks, ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]
-        ],
-    ) -> Handler:
+    def _policy_route(self, work: PolicyWork) -> Handler:
         async def answer(incoming: Incoming, _: str) -> Reply:
             """Call ``work`` with the model's limits and counter. Messages are counted as its requests are."""
             grant = await self.services.authenticator.admit(incoming)
@@ -327,6 +308,20 @@ class Routes:
         if len(names) != 1:
             raise invalid_request(f"model is missing, and there are {len(names)}: name one.", "model")
         return str(names[0])
+
+
+def _tokenized(body: Mapping[str, Any]) -> TokenizerWork:
+    content = body.get("content")
+    if not isinstance(content, str):
+        raise invalid_request("content is the text to tokenize.", "content")
+    return lambda tokenizer: {"tokens": tokenizer.encode(content)}
+
+
+def _detokenized(body: Mapping[str, Any]) -> TokenizerWork:
+    tokens = body.get("tokens")
+    if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
+        raise invalid_request("tokens is a list of whole numbers.", "tokens")
+    return lambda tokenizer: {"content": tokenizer.decode(tokens)}
 
 
 def _named_model(body: Mapping[str, Any]) -> str | None:

@@ -221,7 +221,8 @@ async def _serve(gateway: Gateway, services: GatewayServices, worker: _WorkerCon
             return
         services.reload(settings.of_worker(worker.number, worker.settings.workers))
 
-    _tune_garbage_collector()
+    gc.freeze()  # the objects of the start are not collected
+    gc.set_threshold(*_GC_THRESHOLDS)
     return_freed_memory()
     if hasattr(signal, "SIGHUP"):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
@@ -236,12 +237,6 @@ async def _serve(gateway: Gateway, services: GatewayServices, worker: _WorkerCon
         admin.cancel()
         with suppress(asyncio.CancelledError):
             await admin
-
-
-def _tune_garbage_collector() -> None:
-    """Exclude the objects of the start from collection, and collect rarely."""
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def return_freed_memory() -> None:

@@ -262,12 +262,6 @@ class Endpoint:
         report(found)
 
 
-def function_schema(name: str, description: str | None, parameters: object) -> dict[str, Any]:
-    """Return a tool as OpenAI's chat API takes it."""
-    function = {"name": name, "description": description or "", "parameters": parameters}
-    return {"type": "function", "function": function}
-
-
 def refuse(resource: Any, method: str, what: str) -> None:
     """Let a method of a client's resource, if it has it, raise :class:`NotGuarded`."""
 

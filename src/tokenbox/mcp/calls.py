@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.compose.counting import DEFAULT_CACHE
@@ -21,10 +22,6 @@ class InvalidArguments(TokenboxError, code="invalid_arguments"):
     """The arguments of a call are invalid."""
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _whole(value: object) -> int | None:
     """Return an integer of JSON Schema, such as 200 or 200.0; None for another value."""
     return int(value) if isinstance(value, float) and value.is_integer() else whole(value)
@@ -35,8 +32,8 @@ def _is_whole(value: object) -> bool:
     return number is not None and 0 < number <= MAX_INTEGER
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+def _is_list(value: object, of: type = object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, of) for item in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +45,10 @@ class ArgumentKind:
     fits: Callable[[object], bool]
 
 
-TEXT: Final = ArgumentKind({"type": "string"}, "a string", _is_text)
+TEXT: Final = ArgumentKind({"type": "string"}, "a string", lambda value: isinstance(value, str))
 WHOLE: Final = ArgumentKind({"type": "integer", "minimum": 1}, "a whole number, 1 or more", _is_whole)
 TEXTS: Final = ArgumentKind(
-    {"type": "array", "items": {"type": "string"}},
-    "a list of strings",
-    lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    {"type": "array", "items": {"type": "string"}}, "a list of strings", partial(_is_list, of=str)
 )
 MESSAGES: Final = ArgumentKind({"type": "array", "items": {"type": "object"}}, "a list of messages", _is_list)
 CHUNKS: Final = ArgumentKind(
@@ -141,10 +136,9 @@ class CallProgress:
 class JobCounts(CountCache):
     """The shared cache of counts, used by one call. Counting stops if the call is cancelled."""
 
-    def __init__(self, job: CallProgress, counts: CountCache = DEFAULT_CACHE) -> None:
+    def __init__(self, job: CallProgress) -> None:
         super().__init__(1)
         self._job = job
-        self._shared = counts
 
     def count_batch(
         self, tokenizer: Tokenizer, texts: Sequence[str], digests: Sequence[bytes] | None = None
@@ -154,5 +148,5 @@ class JobCounts(CountCache):
             batch = slice(start, start + _BATCH)
             self._job.advance(len(texts[batch]))
             known = None if digests is None else digests[batch]
-            found += self._shared.count_batch(tokenizer, texts[batch], known)
+            found += DEFAULT_CACHE.count_batch(tokenizer, texts[batch], known)
         return found
