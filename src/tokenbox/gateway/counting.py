@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -371,8 +372,9 @@ def _key(call: ApiCall, upstream: Upstream, counted: Counted) -> CountedFor:
 
 def _load_into(loading: Future[None], tokenizer: Tokenizer) -> None:
     """Load what the tokenizer would load while it counts."""
+    load = getattr(tokenizer, "load_fast", None) or partial(tokenizer.count, "x")
     try:
-        getattr(tokenizer, "load_fast", lambda: tokenizer.count("x"))()
+        load()
     except BaseException as error:  # noqa: BLE001  # raised where it is waited for
         loading.set_exception(error)
     else:
