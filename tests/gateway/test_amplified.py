@@ -18,8 +18,9 @@ from tests.gateway.attacks import CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, RESPO
 from tokenbox.catalog import Figure
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway.admission import Counted, judge
-from tokenbox.gateway.calls import check_query, read_call
+from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.counting import RequestCounting, is_possible
+from tokenbox.gateway.fields import check_query
 from tokenbox.gateway.local_counts import count_locally
 from tokenbox.gateway.protocols import MESSAGES as MESSAGES_API
 from tokenbox.gateway.protocols import PROTOCOLS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tokenbox.content.weight import weight_text
-from tokenbox.gateway.calls import REASONING_BESIDE, ApiCall
+from tokenbox.gateway.fields import REASONING_BESIDE
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import Mode
 from tokenbox.integers import MAX_INTEGER
@@ -20,6 +20,7 @@ from tokenbox.tokenizers.ownership import key_of_model
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
+    from tokenbox.gateway.calls import ApiCall
     from tokenbox.models import ModelFigures
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 

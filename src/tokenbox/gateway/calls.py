@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qsl
 
 from tokenbox.content.unseen import FILE_MARKS, unseen_input
-from tokenbox.content.unseen_fields import FETCHED, STORED
-from tokenbox.gateway.refusals import Refusal, invalid_request
-from tokenbox.gateway.strict_json import BY_FOLDED_NAME, check_keys, json_text, misspelt, read_object
+from tokenbox.gateway.fields import (
+    CHOICES,
+    CHOICES_FIELDS,
+    FALLBACKS,
+    FALLBACKS_FIELDS,
+    OPERATOR_FIELDS,
+    OTHER_LIMITS,
+    REASONING_BESIDE,
+    REASONING_BUDGETS,
+    REASONING_WITHOUT_LIMIT,
+    ROUTING_FIELDS,
+    check_fields,
+    check_prices,
+    outer,
+)
+from tokenbox.gateway.refusals import invalid_request
+from tokenbox.gateway.strict_json import json_text, read_object
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.providers.shapes import at
 
@@ -27,7 +39,6 @@ T = TypeVar("T")
 Headers = tuple[tuple[bytes, bytes], ...]
 
 _LONGEST_NAME = 256
-_LONGEST_QUERY = 2_048
 # Bytes of a body that is parsed in the event loop; larger ones are parsed in a thread.
 _INLINE = 65_536
 _PARSERS = ThreadPoolExecutor(2, "tokenbox-read")
@@ -35,87 +46,11 @@ _PARSERS = ThreadPoolExecutor(2, "tokenbox-read")
 _UNLIMITED = -1
 # OpenAI's limit of ``n``.
 _MAX_CHOICES = 128
-# The number of answers, as paths. With best_of, all are generated though only n are returned. The other names
-# are those of llama.cpp, Gemini, Cohere, Transformers, Ollama and SGLang.
-_CHOICES = tuple(
-    """
-    n best_of n_cmpl candidate_count num_generations num_return_sequences options.n parameters.n
-    parameters.num_return_sequences sampling_params.n generation_config.candidate_count
-    generation_config.num_return_sequences generationConfig.candidateCount
-    """.split()
-)
-# Output limits of other APIs (Ollama, TGI, SGLang, Gemini, Anthropic's old one), as paths. Whether the server
-# heeds them is unknown, so they are reserved.
-_OTHER_LIMITS = tuple(
-    """
-    max_tokens max_completion_tokens max_output_tokens n_predict num_predict max_new_tokens
-    max_tokens_to_sample options.num_predict options.n_predict sampling_params.max_new_tokens
-    parameters.max_new_tokens generation_config.max_output_tokens generationConfig.maxOutputTokens
-    generation_config.max_new_tokens parameters.max_tokens options.max_tokens maxTokens maxOutputTokens
-    maxCompletionTokens maxNewTokens max_gen_len max_length
-    """.split()
-)
-# Budgets for reasoning within the answer. They only raise a limit. DashScope's is beside the answer.
-_REASONING_BUDGETS = ("thinking.budget_tokens", "reasoning.max_tokens")
-REASONING_BESIDE = "thinking_budget"
-# Reasoning without a limit, unless the field before sets one (DashScope).
-_REASONING_WITHOUT_LIMIT = "enable_thinking"
-# Paths to models which may answer in place of ``model`` (OpenRouter, LiteLLM, Vercel's gateway).
-_FALLBACKS = tuple(
-    """
-    models fallbacks context_window_fallbacks content_policy_fallbacks providerOptions.gateway.models
-    provider_options.gateway.models
-    """.split()
-)
 _MOST_FALLBACKS = 8
-
-
-def _outer(paths: Iterable[str]) -> frozenset[str]:
-    """Return the field of a body that each path begins with."""
-    return frozenset(path.partition(".")[0] for path in paths)
 
 
 # A fallback of Anthropic's API may be an object: a model, and what is different for it.
 _FALLBACK_KEYS = frozenset(("model", "max_tokens", "output_config", "speed", "thinking"))
-# Fields by which proxies (LiteLLM, TensorZero) replace the request, the server or its key, and which name
-# other weights than the model's (SGLang, vLLM, llama.cpp, LM Studio): the operator's to set.
-_OPERATOR_FIELDS = frozenset(
-    """
-    extra_body extra_query extra_headers api_base base_url api_key custom_llm_provider model_list
-    user_config litellm_params organization deployment_id azure_ad_token vertex_credentials
-    aws_bedrock_runtime_endpoint aws_sts_endpoint router_settings_override kv_transfer_params
-    ec_transfer_params bootstrap_host bootstrap_room billing_policy additional_drop_params
-    tensorzero::extra_body tensorzero::extra_headers tensorzero::credentials tensorzero::params
-    tensorzero::variant_name tensorzero::internal_dynamic_variant_config tensorzero::provider_tools
-    context_window_fallback_dict headers aws_region_name aws_role_name aws_session_name aws_profile_name
-    aws_access_key_id aws_secret_access_key aws_session_token aws_web_identity_token vertex_project
-    vertex_location watsonx_region_name region_name api_version input_cost_per_token
-    output_cost_per_token input_cost_per_second output_cost_per_second mock_response lora_path
-    lora_request adapters draft_model
-    """.split()
-)
-_INNER_NAME = re.compile(r"[\[.]")
-# Keys of a server in a query, by which a client would choose whom it pays.
-_SECRETS = frozenset(
-    ("key", "api_key", "apikey", "access_token", "auth_token", "token", "subscription_key", "x_api_key")
-)
-_CHOICES_FIELDS = _outer(_CHOICES)
-_FALLBACKS_FIELDS = _outer(_FALLBACKS)
-_ROUTING_FIELDS = _OPERATOR_FIELDS | _FALLBACKS_FIELDS
-# Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
-PRICED = {
-    "service_tier": ("auto", "default", "standard_only", "flex", "batch"),
-    "speed": ("standard",),
-    "inference_geo": ("global",),
-}
-_PRICED_FIELDS = frozenset(PRICED)
-# The fields of a body that a server might also read in the query, by their names in lower case.
-_IN_BODY = BY_FOLDED_NAME | {
-    name.casefold(): name
-    for names in (_ROUTING_FIELDS, PRICED, _CHOICES_FIELDS, STORED, FETCHED, _outer(_OTHER_LIMITS))
-    for name in names
-}
-_NAMES = frozenset(_IN_BODY.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +106,7 @@ class ApiCall:
     def thinks_endlessly(self) -> bool:
         """Whether it asks for reasoning beside the answer, without a limit (DashScope)."""
         budget = self.body.get(REASONING_BESIDE)
-        return budget == _UNLIMITED or (budget is None and self.body.get(_REASONING_WITHOUT_LIMIT) is True)
+        return budget == _UNLIMITED or (budget is None and self.body.get(REASONING_WITHOUT_LIMIT) is True)
 
     @property
     def limited_by(self) -> str | None:
@@ -202,7 +137,7 @@ class ApiCall:
         if all(served(name) == name for name in self.models):
             return self
         body = {**self.body, "model": served(self.model)}
-        for path in _FALLBACKS:
+        for path in FALLBACKS:
             names = at(body, path)
             if isinstance(names, list):
                 place = tuple(path.split("."))
@@ -241,8 +176,7 @@ def call_of(
     protocol: Protocol, body: dict[str, Any], data: bytes, limits: RequestLimits, client_auth: Headers
 ) -> ApiCall:
     """Return a parsed body, ``data`` in bytes, as a call. Raises :class:`Refusal` (400)."""
-    check_keys(body)
-    _check_case(body)
+    check_fields(body)
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise invalid_request("model is missing: it names the model that is to answer.", "model")
@@ -271,27 +205,17 @@ def call_of(
     return replace(call, choices=choices * len(call.prompts)) if protocol.takes_prompts else call
 
 
-def _check_case(body: Mapping[str, Any]) -> None:
-    """Refuse a field that differs only in case from one that decides what is sent, and to whom."""
-    if _NAMES.issuperset(body):
-        return
-    for key in body.keys() - _NAMES:
-        known = _IN_BODY.get(key.casefold())
-        if known is not None:
-            raise misspelt(key, known)
-
-
 def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ...]:
     """Return the other models that may answer. Raises :class:`Refusal` (400) for anything but names."""
-    if _ROUTING_FIELDS.isdisjoint(body):
+    if ROUTING_FIELDS.isdisjoint(body):
         return ()
-    for key in _OPERATOR_FIELDS & body.keys():
-        if body[key] is not None:
+    for key, given in body.items():
+        if key in OPERATOR_FIELDS and given is not None:
             raise invalid_request(
                 f"{key} says who answers or what is sent. Leave it out: the operator sets that.", key
             )
     found: list[str] = []
-    for key in _FALLBACKS:
+    for key in FALLBACKS:
         value = at(body, key)
         if value is None:
             continue
@@ -332,9 +256,9 @@ def with_value(value: Any, path: Sequence[str | int], new: Any) -> Any:  # noqa:
 
 def _fallback_limits(body: Mapping[str, Any]) -> Iterator[int | None]:
     """Yield the output limits of fallbacks, which replace those of the request."""
-    if _FALLBACKS_FIELDS.isdisjoint(body):
+    if FALLBACKS_FIELDS.isdisjoint(body):
         return
-    for item in (item for path in _FALLBACKS for item in at(body, path) or () if isinstance(item, dict)):
+    for item in (item for path in FALLBACKS for item in at(body, path) or () if isinstance(item, dict)):
         yield _limit(item, "max_tokens")
         yield _limit(item, "thinking.budget_tokens")
 
@@ -353,55 +277,12 @@ def is_name(value: object) -> bool:
     )
 
 
-def check_query(query: bytes) -> None:
-    """Refuse fields that belong into the body, which is what is counted (400), and long queries (414).
-
-    The rest of the query, such as the version of an API, goes to the upstream.
-    """
-    if not query:
-        return
-    if len(query) > _LONGEST_QUERY:
-        raise Refusal(
-            414,
-            "query_too_long",
-            f"The query has {len(query):,} bytes; at most {_LONGEST_QUERY:,} are taken. Send it in the body.",
-        )
-    # Servers separate fields by ";", too, and find objects by "a[b]" and "a.b".
-    fields = query.decode("latin-1").replace(";", "&")
-    for name, _ in parse_qsl(fields, keep_blank_values=True):
-        outer = _INNER_NAME.split(name.strip(), 1)[0].casefold()
-        if outer.replace("-", "_") in _SECRETS:
-            raise invalid_request(
-                f"{outer} is in the query, which servers write to their logs. "
-                "Send the key as `Authorization: Bearer KEY`."
-            )
-        known = _IN_BODY.get(outer)
-        if known is not None:
-            raise invalid_request(f"{known} is in the query. Send it in the body.", known)
-
-
-def check_prices(body: Mapping[str, Any]) -> None:
-    """Refuse what costs more than the price that quotas and the ledger charge (403)."""
-    if _PRICED_FIELDS.isdisjoint(body):
-        return
-    for key, known in PRICED.items():
-        value = body.get(key)
-        if value is not None and not (isinstance(value, str) and value in known):
-            raise Refusal(
-                403,
-                "service_tier_unpriced",
-                f"{key} {json_text(value)} has a price that is not known here. "
-                f"Use one of: {', '.join(known)}.",
-                key,
-            )
-
-
 def _choices(body: dict[str, Any]) -> int:
     """Return the largest number of answers that any field asks for."""
     most = 1
-    if _CHOICES_FIELDS.isdisjoint(body):
+    if CHOICES_FIELDS.isdisjoint(body):
         return most
-    for path in _CHOICES:
+    for path in CHOICES:
         stated = at(body, path)
         if stated is None:
             continue
@@ -424,8 +305,8 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
     budgets: Iterable[int | None] = ()
     beside = 0
     if not _limits_beside(own).isdisjoint(body):
-        stated += [_limit(body, path) for path in _OTHER_LIMITS if path not in own]
-        budgets = (_limit(body, path, _UNLIMITED) for path in _REASONING_BUDGETS)
+        stated += [_limit(body, path) for path in OTHER_LIMITS if path not in own]
+        budgets = (_limit(body, path, _UNLIMITED) for path in REASONING_BUDGETS)
         beside = max(0, _limit(body, REASONING_BESIDE, _UNLIMITED) or 0)
     found = [value for value in (*stated, *_fallback_limits(body)) if value not in {None, _UNLIMITED}]
     raised = [value for value in (*found, *budgets) if value is not None]
@@ -435,7 +316,7 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
 @cache
 def _limits_beside(own: tuple[str, ...]) -> frozenset[str]:
     """Return the fields with limits and budgets, other than the API's own."""
-    return _outer((REASONING_BESIDE, *_OTHER_LIMITS, *_REASONING_BUDGETS)).difference(own)
+    return outer((REASONING_BESIDE, *OTHER_LIMITS, *REASONING_BUDGETS)).difference(own)
 
 
 def _limit(body: dict[str, Any], path: str, least: int = 0) -> int | None:

@@ -32,7 +32,8 @@ from tokenbox.gateway.asgi import (
     json_bytes,
 )
 from tokenbox.gateway.attempt import Attempt, ProofDecision
-from tokenbox.gateway.calls import ApiCall, check_query, parse_body, read_call
+from tokenbox.gateway.calls import ApiCall, parse_body, read_call
+from tokenbox.gateway.fields import check_query
 from tokenbox.gateway.fitting import CallFitting, fit_actions
 from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served

@@ -1,0 +1,226 @@
+"""The fields of requests: their spelling, and which of them decide who answers, how much, and at what price.
+
+A key that only some servers take for one of the API's is refused: servers in Go read ``Messages`` as
+``messages``, others ignore it. The gateway could count one request while the server runs another. Keys inside
+a tool's schema, arguments or metadata are the client's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from tokenbox.content.unseen import KEYS_BEYOND_TEXT
+from tokenbox.content.unseen_fields import FETCHED, STORED
+from tokenbox.gateway.refusals import Refusal, invalid_request
+from tokenbox.gateway.strict_json import json_text
+
+# The number of answers, as paths. With best_of, all are generated though only n are returned. The other names
+# are those of llama.cpp, Gemini, Cohere, Transformers, Ollama and SGLang.
+CHOICES = tuple(
+    """
+    n best_of n_cmpl candidate_count num_generations num_return_sequences options.n parameters.n
+    parameters.num_return_sequences sampling_params.n generation_config.candidate_count
+    generation_config.num_return_sequences generationConfig.candidateCount
+    """.split()
+)
+# Output limits of other APIs (Ollama, TGI, SGLang, Gemini, Anthropic's old one), as paths. Whether the server
+# heeds them is unknown, so they are reserved.
+OTHER_LIMITS = tuple(
+    """
+    max_tokens max_completion_tokens max_output_tokens n_predict num_predict max_new_tokens
+    max_tokens_to_sample options.num_predict options.n_predict sampling_params.max_new_tokens
+    parameters.max_new_tokens generation_config.max_output_tokens generationConfig.maxOutputTokens
+    generation_config.max_new_tokens parameters.max_tokens options.max_tokens maxTokens maxOutputTokens
+    maxCompletionTokens maxNewTokens max_gen_len max_length
+    """.split()
+)
+# Budgets for reasoning within the answer. They only raise a limit. DashScope's is beside the answer.
+REASONING_BUDGETS = ("thinking.budget_tokens", "reasoning.max_tokens")
+REASONING_BESIDE = "thinking_budget"
+# Reasoning without a limit, unless the field before sets one (DashScope).
+REASONING_WITHOUT_LIMIT = "enable_thinking"
+# Paths to models which may answer in place of ``model`` (OpenRouter, LiteLLM, Vercel's gateway).
+FALLBACKS = tuple(
+    """
+    models fallbacks context_window_fallbacks content_policy_fallbacks providerOptions.gateway.models
+    provider_options.gateway.models
+    """.split()
+)
+
+
+def outer(paths: Iterable[str]) -> frozenset[str]:
+    """Return the field of a body that each path begins with."""
+    return frozenset(path.partition(".")[0] for path in paths)
+
+
+_LONGEST_QUERY = 2_048
+# Fields by which proxies (LiteLLM, TensorZero) replace the request, the server or its key, and which name
+# other weights than the model's (SGLang, vLLM, llama.cpp, LM Studio): the operator's to set.
+OPERATOR_FIELDS = frozenset(
+    """
+    extra_body extra_query extra_headers api_base base_url api_key custom_llm_provider model_list
+    user_config litellm_params organization deployment_id azure_ad_token vertex_credentials
+    aws_bedrock_runtime_endpoint aws_sts_endpoint router_settings_override kv_transfer_params
+    ec_transfer_params bootstrap_host bootstrap_room billing_policy additional_drop_params
+    tensorzero::extra_body tensorzero::extra_headers tensorzero::credentials tensorzero::params
+    tensorzero::variant_name tensorzero::internal_dynamic_variant_config tensorzero::provider_tools
+    context_window_fallback_dict headers aws_region_name aws_role_name aws_session_name aws_profile_name
+    aws_access_key_id aws_secret_access_key aws_session_token aws_web_identity_token vertex_project
+    vertex_location watsonx_region_name region_name api_version input_cost_per_token
+    output_cost_per_token input_cost_per_second output_cost_per_second mock_response lora_path
+    lora_request adapters draft_model
+    """.split()
+)
+_INNER_NAME = re.compile(r"[\[.]")
+# Keys of a server in a query, by which a client would choose whom it pays.
+_SECRETS = frozenset(
+    ("key", "api_key", "apikey", "access_token", "auth_token", "token", "subscription_key", "x_api_key")
+)
+CHOICES_FIELDS = outer(CHOICES)
+FALLBACKS_FIELDS = outer(FALLBACKS)
+ROUTING_FIELDS = OPERATOR_FIELDS | FALLBACKS_FIELDS
+# Values that cost no more than the listed price: flex and batch cost half of it at OpenAI and Anthropic.
+PRICED = {
+    "service_tier": ("auto", "default", "standard_only", "flex", "batch"),
+    "speed": ("standard",),
+    "inference_geo": ("global",),
+}
+_PRICED_FIELDS = frozenset(PRICED)
+# Keys that affect what is read, counted or charged, or which model answers.
+_KNOWN = frozenset(
+    """
+    add_generation_prompt add_special_tokens annotations api_base api_key arguments audio base_url
+    best_of budget_tokens cache_control cache_prompt call_id chat_template chat_template_kwargs
+    citations content context context_management continue_final_message conversation custom data
+    description detail documents echo effort enabled encrypted_content exclude fallbacks file
+    file_data file_id file_url filename format frequency_penalty function function_call functions
+    grammar guided_grammar guided_json guided_regex id image_url include include_usage input
+    input_audio input_extra input_prefix input_schema input_suffix instructions json_schema
+    keep_alive max_completion_tokens max_input_tokens max_output_tokens max_prompt_tokens max_tokens
+    max_tool_calls mcp_servers media_type messages metadata mm_processor_kwargs modalities model
+    models n n_cmpl n_ctx n_keep n_predict name num_ctx num_keep num_predict options output
+    parallel_tool_calls parameters phase plugins prediction presence_penalty previous_response_id
+    prompt prompt_cache_key prompt_embeds prompt_template provider raw reasoning reasoning_content
+    reasoning_details reasoning_effort reasoning_format refusal response_format role route
+    safety_identifier schema seed server_tools service_tier signature source start_tag status stop
+    stop_sequences store stream stream_options strict structured_outputs suffix summary system
+    temperature template text think thinking thinking_budget timeout token_ids tokens tool_call_id
+    tool_calls tool_choice tool_name tool_resources tool_use_id tools top_k top_logprobs top_p
+    transforms truncate truncate_prompt_tokens truncation type url use_beam_search user variables
+    verbosity web_search_options
+    """.split()
+).union(KEYS_BEYOND_TEXT)
+_BY_FOLDED_NAME = {key.casefold(): key for key in _KNOWN}
+# The fields of a body that a server might also read in the query, by their names in lower case.
+_IN_BODY = _BY_FOLDED_NAME | {
+    name.casefold(): name
+    for names in (ROUTING_FIELDS, PRICED, CHOICES_FIELDS, STORED, FETCHED, outer(OTHER_LIMITS))
+    for name in names
+}
+_NAMES = frozenset(_IN_BODY.values())
+
+# The objects in a request whose keys servers interpret, nested as they are in the body.
+_Places = Mapping[str, "_Places"]
+
+
+def _innermost(names: str) -> _Places:
+    return {name: {} for name in names.split()}
+
+
+_PART = _innermost(
+    "source image_url input_audio file function cache_control text content output citations refusal"
+)
+_PARTS: _Places = {**_PART, "content": _PART, "output": _PART}
+_MESSAGE: _Places = {
+    **_PARTS,
+    **_innermost("function_call audio reasoning_details"),
+    "content": _PARTS,
+    "output": _PARTS,
+    "summary": _PART,
+    "tool_calls": _innermost("function"),
+}
+_BODY: _Places = {
+    **_innermost("functions stream_options thinking reasoning options prompt documents"),
+    "messages": _MESSAGE,
+    "input": _MESSAGE,
+    "instructions": _MESSAGE,
+    "system": _PART,
+    "prediction": _PARTS,
+    "tools": _innermost("function cache_control custom"),
+    "response_format": _innermost("json_schema"),
+    "text": _innermost("format"),
+}
+
+
+def check_fields(body: Mapping[str, Any]) -> None:
+    """Refuse fields, and keys of the objects in them, that differ from a known one only in case."""
+    _check_keys(body, _BODY)
+    if not _NAMES.issuperset(body):
+        _check_spelling(body, _IN_BODY, _NAMES)
+
+
+def _check_keys(value: Any, places: _Places) -> None:  # noqa: ANN401  # JSON
+    """Check the keys of ``value``, and of the ``places`` below it."""
+    if isinstance(value, list):
+        for item in value:
+            if isinstance(item, (dict, list)):
+                _check_keys(item, places)
+        return
+    if not _KNOWN.issuperset(value):
+        _check_spelling(value, _BY_FOLDED_NAME, _KNOWN)
+    for key, inner in value.items():
+        if isinstance(inner, (dict, list)) and (below := places.get(key)) is not None:
+            _check_keys(inner, below)
+
+
+def _check_spelling(value: Mapping[str, Any], by_folded: Mapping[str, str], names: frozenset[str]) -> None:
+    for key in value:
+        known = None if key in names else by_folded.get(key.casefold())
+        if known is not None:
+            raise invalid_request(f"{key[:60]!r} is spelled {known!r}. Send it so, or leave it out.", known)
+
+
+def check_query(query: bytes) -> None:
+    """Refuse fields that belong into the body, which is what is counted (400), and long queries (414).
+
+    The rest of the query, such as the version of an API, goes to the upstream.
+    """
+    if not query:
+        return
+    if len(query) > _LONGEST_QUERY:
+        raise Refusal(
+            414,
+            "query_too_long",
+            f"The query has {len(query):,} bytes; at most {_LONGEST_QUERY:,} are taken. Send it in the body.",
+        )
+    # Servers separate fields by ";", too, and find objects by "a[b]" and "a.b".
+    fields = query.decode("latin-1").replace(";", "&")
+    for name, _ in parse_qsl(fields, keep_blank_values=True):
+        outer = _INNER_NAME.split(name.strip(), 1)[0].casefold()
+        if outer.replace("-", "_") in _SECRETS:
+            raise invalid_request(
+                f"{outer} is in the query, which servers write to their logs. "
+                "Send the key as `Authorization: Bearer KEY`."
+            )
+        known = _IN_BODY.get(outer)
+        if known is not None:
+            raise invalid_request(f"{known} is in the query. Send it in the body.", known)
+
+
+def check_prices(body: Mapping[str, Any]) -> None:
+    """Refuse what costs more than the price that quotas and the ledger charge (403)."""
+    if _PRICED_FIELDS.isdisjoint(body):
+        return
+    for key, known in PRICED.items():
+        value = body.get(key)
+        if value is not None and not (isinstance(value, str) and value in known):
+            raise Refusal(
+                403,
+                "service_tier_unpriced",
+                f"{key} {json_text(value)} has a price that is not known here. "
+                f"Use one of: {', '.join(known)}.",
+                key,
+            )
