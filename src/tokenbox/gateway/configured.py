@@ -31,7 +31,8 @@ from tokenbox.store.bundles import bundles_of
 
 _POLICY = ("max_ctx", "reserve_out", "headroom", "tokenizer", "mode", "alias_of", "overflow")
 _SHORTEST_ADMIN_KEY = 16
-# Fields of GatewaySettings and of RequestLimits that are settings, too.
+# Fields of UpstreamSettings, GatewaySettings and RequestLimits that are settings, too.
+_OF_UPSTREAM = ("kind", "models", "concurrency", "queue", "ask_usage", "cache_marks")
 _AS_THEY_ARE = ("port", "workers", "admin_port", "low_water", "summary_model")
 _SECONDS = tuple(f"{what}_seconds" for what in ("head", "body", "send", "idle", "total", "drain"))
 _ROUTES = {protocol.name: path for path, protocol in PROTOCOLS.items()}
@@ -65,12 +66,7 @@ def settings_from(
         modes=_modes(config),
         models={name: _model(config, name) for name in config.names("models")},
         default_model=_model(config, None),
-        limits=replace(
-            RequestLimits(),
-            body=own("body_bytes"),
-            bodies=own("bodies_bytes"),
-            **seconds,
-        ),
+        limits=RequestLimits(body=own("body_bytes"), bodies=own("bodies_bytes"), **seconds),
         host=host,
         admin_host=own("admin_host") or "127.0.0.1",
         **{name: own(name) for name in _AS_THEY_ARE},
@@ -81,7 +77,7 @@ def settings_from(
         fit=tuple(map(Fit, own("fit"))),
         database=database_of(config),
         redis=_own_store(config, "gateway.redis"),
-        state=str(own("state") or _state_folder()),
+        state=str(own("state") or Path(platformdirs.user_state_dir("tokenbox", appauthor=False), "gateway")),
         keys_required=keys_required,
         uncertain=Uncertain(str(config.value("policy.uncertain"))),
         cors_origins=_origins(config, keys_required=keys_required),
@@ -209,15 +205,10 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
     return UpstreamSettings(
         name=name,
         url=root_of(str(url)),
-        kind=value("kind"),
-        models=value("models"),
         key=key,
-        concurrency=value("concurrency"),
-        queue=value("queue"),
-        queue_seconds=float(value("queue_seconds")),
-        ask_usage=value("ask_usage"),
-        cache_marks=value("cache_marks"),
         replicas=replicas,
+        queue_seconds=float(value("queue_seconds")),
+        **{setting: value(setting) for setting in _OF_UPSTREAM},
     )
 
 
@@ -256,7 +247,3 @@ def _modes(config: Config) -> dict[str, Mode]:
         if mode is not None:
             found[_ROUTES[name]] = Mode(str(mode))
     return found
-
-
-def _state_folder() -> Path:
-    return Path(platformdirs.user_state_dir("tokenbox", appauthor=False)) / "gateway"

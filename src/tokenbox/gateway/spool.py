@@ -41,7 +41,7 @@ class Spool:
         self._written = 0
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = self._new()
+            self._path, self._descriptor = self._new()
         except OSError as error:
             raise SpoolError(
                 f"{self.folder}: {error.strerror}. Name a folder that can be written as gateway.state.",
@@ -53,10 +53,10 @@ class Spool:
         line = entry + b"\n"
         with self._lock:
             try:
-                written = os.write(self._file.descriptor, line)
+                written = os.write(self._descriptor, line)
                 if written != len(line):
                     # A full disk took part of it: end the line, so that the next one is separate.
-                    os.write(self._file.descriptor, b"\n")
+                    os.write(self._descriptor, b"\n")
                     raise OSError(28, "No space left on device")  # noqa: TRY301  # handled as the write that it foresees
             except OSError as error:
                 raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
@@ -71,38 +71,38 @@ class Spool:
         self._rotate()
         count = 0
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
-            if path == self._file.path:
-                continue
-            file = _locked(path)
-            if file is None:
+            descriptor = None if path == self._path else _locked(path)
+            if descriptor is None:
                 continue
             try:
                 count += self._drain(path, take)
             finally:
-                file.close()
+                _close(descriptor)
         return count
 
     @property
     def waiting(self) -> int:
         """The number of files to drain, of all processes; the own file counts if it has entries."""
-        others = sum(1 for path in self.folder.glob(f"*{_SUFFIX}") if path != self._file.path)
+        others = sum(1 for path in self.folder.glob(f"*{_SUFFIX}") if path != self._path)
         return others + (self._written > 0)
 
     def close(self) -> None:
         with self._lock:
-            self._file.close()
+            _close(self._descriptor)
             if not self._written:
                 with suppress(OSError):
-                    self._file.path.unlink()
+                    self._path.unlink()
 
     def _rotate(self) -> None:
         """Begin a new file, so that the present one can be drained."""
         with self._lock:
             if self._written:
-                finished, self._file, self._written = self._file, self._new(), 0
-                finished.close()
+                finished = self._descriptor
+                self._path, self._descriptor = self._new()
+                self._written = 0
+                _close(finished)
 
-    def _new(self) -> _File:
+    def _new(self) -> tuple[Path, int]:
         path = self.folder / f"{uuid.uuid4().hex}{_SUFFIX}"
         # The file gets its name when it is locked. Otherwise another process could lock it first and, as it
         # has no entries yet, delete it: what is written to it then would be lost.
@@ -110,14 +110,13 @@ class Spool:
         descriptor = os.open(
             unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
-        file = _File(path, descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             unnamed.rename(path)
         except OSError:
-            file.close()
+            _close(descriptor)
             raise
-        return file
+        return path, descriptor
 
     @staticmethod
     def _drain(path: Path, take: Take) -> int:
@@ -130,34 +129,23 @@ class Spool:
         return len(entries)
 
 
-class _File:
-    """An open and locked file."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self.descriptor = descriptor
-
-    def close(self) -> None:
-        with suppress(OSError):
-            os.close(self.descriptor)
+def _close(descriptor: int) -> None:
+    with suppress(OSError):
+        os.close(descriptor)
 
 
-def _locked(path: Path) -> _File | None:
+def _locked(path: Path) -> int | None:
     """Open and lock a file; None if another process writes or drains it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
-    file = _File(path, descriptor)
-    try:
+    with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not path.exists():  # another process has drained it meanwhile
-            file.close()
-            return None
-    except OSError:
-        file.close()
-        return None
-    return file
+        if path.exists():  # else another process has drained it meanwhile
+            return descriptor
+    _close(descriptor)
+    return None
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:

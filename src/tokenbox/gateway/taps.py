@@ -101,7 +101,9 @@ class Tap:
             self.events += 1
             self._look_for_end(frame)
         if self._note is not None:
-            frame = self._annotated(frame)
+            noted = event_with_key(frame, self._protocol.inner, self._note)
+            if noted is not frame:  # else the frame has no place for the key, such as a comment or a ping
+                frame, self._note = noted, None
         if b'"usage"' in frame and _USAGE.search(frame):
             value = object_of(frame)
             if value is not None:
@@ -111,12 +113,6 @@ class Tap:
         elif b'"error"' in frame and (value := object_of(frame)) is not None and _is_error(value):
             self.error = value
         return frame
-
-    def _annotated(self, frame: bytes) -> bytes:
-        noted = event_with_key(frame, self._protocol.inner, self._note or b"null")
-        if noted is not frame:  # else the frame has no place for the key, such as a comment or a ping
-            self._note = None
-        return noted
 
     def _look_for_end(self, frames: bytes) -> None:
         """Note the event that ends a stream. A text may contain its name, too."""
