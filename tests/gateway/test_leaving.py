@@ -17,7 +17,7 @@ from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.asgi import CLIENT, ClientGone
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.relay import CallOutcome
-from tokenbox.gateway.request import DisconnectWatcher
+from tokenbox.gateway.request import cancelled_on_disconnect
 from tokenbox.gateway.services import Stores
 from tokenbox.gateway.settings import GatewaySettings, ModelSettings, UpstreamSettings
 
@@ -264,12 +264,12 @@ def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_l
 
     async def answered_then_settling(settled: asyncio.Event) -> None:
         outcome = CallOutcome()
-        with DisconnectWatcher(client, outcome):
+        with cancelled_on_disconnect(client, outcome):
             outcome.ended = True
             await settled.wait()
 
     async def waiting() -> None:
-        with DisconnectWatcher(client, CallOutcome()):
+        with cancelled_on_disconnect(client, CallOutcome()):
             await asyncio.sleep(3600)
 
     class Connection:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.library_objects import texts_in
@@ -43,14 +43,12 @@ from tokenbox.proof.evidence import (
     EvidenceOutcome,
     EvidenceStatus,
     Input,
+    Record,
     Sourced,
 )
 from tokenbox.proof.manifest import leaves
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 from tokenbox.tokenizers.registry import FILE_PREFIX, is_builtin
-
-if TYPE_CHECKING:
-    from tokenbox.proof.evidence import Evidence, Record
 
 E = TypeVar("E", bound=StrEnum)
 

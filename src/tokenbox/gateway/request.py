@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tokenbox.caching import with_breakpoints
@@ -121,7 +123,7 @@ class GatewayRequest(Attempt):
         check_query(self.incoming.query)
         limits = self.settings.limits
         data = await self.incoming.body(limits.body, limits.body_seconds)
-        with DisconnectWatcher(self.incoming.client, self.outcome):
+        with cancelled_on_disconnect(self.incoming.client, self.outcome):
             call, upstream, admission = await self._decide(data, grant)
             del data
             async with services.accounts.reserved(self, call, admission, grant) as account:
@@ -373,36 +375,34 @@ class GatewayRequest(Attempt):
         return frame(json_bytes(value), b"started")
 
 
-class DisconnectWatcher:
-    """A context that is cancelled when the client closes its connection, and then raises ``ClientGone``."""
+@contextmanager
+def cancelled_on_disconnect(client: Client, outcome: CallOutcome) -> Iterator[None]:
+    """Cancel what runs in this context when the client closes its connection. Raises ``ClientGone`` then."""
+    task, has_left = asyncio.current_task(), False
+    assert task is not None  # noqa: S101  # a request has one
 
-    def __init__(self, client: Client, outcome: CallOutcome) -> None:
-        self._client = client
-        self._outcome = outcome
-        self._left = False
-        self._task: asyncio.Task[Any] | None = None
+    def on_disconnect() -> None:
+        nonlocal has_left
+        if not outcome.ended:
+            has_left = True
+            task.cancel()
 
-    def __enter__(self) -> None:
-        self._task = asyncio.current_task()
-        self._client.on_disconnect = self._on_disconnect
-        if isinstance(self._client, PlainClient):
-            self._client.watch()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(self._client, PlainClient):
-            self._client.stop()
+    client.on_disconnect = on_disconnect
+    if isinstance(client, PlainClient):
+        client.watch()
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not has_left:
+            raise
+        task.uncancel()
+        raise ClientGone from None
+    finally:
+        if isinstance(client, PlainClient):
+            client.stop()
         # The next request on this connection may have begun while this one, already answered, still settles.
-        if self._client.on_disconnect == self._on_disconnect:
-            self._client.on_disconnect = None
-        if self._left and kind is asyncio.CancelledError:
-            if self._task is not None:
-                self._task.uncancel()
-            raise ClientGone from None
-
-    def _on_disconnect(self) -> None:
-        if self._task is not None and not self._outcome.ended:
-            self._left = True
-            self._task.cancel()
+        if client.on_disconnect is on_disconnect:
+            client.on_disconnect = None
 
 
 def _header_text(text: str) -> bytes:

@@ -137,7 +137,7 @@ class Upstream:
             total_seconds=limits.total_seconds,
         )
         urls = (settings.url, *settings.replicas)
-        self._replicas = [Replica(Wire(base_url(url), bounds)) for url in urls]
+        self._replicas = [Replica(Wire(url, bounds)) for url in urls]
         self._next = 0
 
     @property
@@ -358,8 +358,3 @@ _FAILURES = {
     Failure.BROKE: (Refusal, 502, "broke off the connection before it answered"),
     Failure.GARBLED: (Refusal, 502, "sent something that is not an answer"),
 }
-
-
-def base_url(url: str) -> str:
-    """Return the address without a trailing ``/`` or ``/v1``: paths contain it."""
-    return url.rstrip("/").removesuffix("/v1").rstrip("/")
