@@ -53,8 +53,7 @@ and ``details``: the figures behind the message, as plain data.
     ├── FocusProblem, GitProblem, LevelProblem, ManifestProblem, NothingToPack, PackTooLarge, PathProblem,
     │   PriorityProblem, ProjectProblem, SettingProblem, SplitProblem    folder
     ├── ScorerProblem                 scorer_failed            worth.scorers
-    ├── BodyEncoded, BodyTimeout, BodyTooLarge, EndpointProblem, GatewayProblem, SpoolError,
-    │   StreamFrameTooLarge                                     gateway
+    ├── EndpointProblem, GatewayProblem, SpoolError               gateway
     ├── NothingToInspect, PageTooLarge                            inspect
     ├── InvalidArguments, NoRoots, OutsideRoots                   mcp
     ├── NotGuarded, OverWindow                                    integrations.fitting

@@ -72,6 +72,8 @@ def test_a_key_is_made_used_limited_and_revoked(operated: Operated) -> None:
     assert made.json["id"] in {key["id"] for key in operated.admin("GET", "/admin/keys").json["keys"]}
     assert KEY not in operated.admin("GET", "/admin/keys").data.decode()
     assert secret not in operated.admin("GET", "/admin/keys").data.decode()
+    large = operated.admin("POST", "/admin/keys", {"name": "x" * (1 << 20)})
+    assert (large.status, large.json["error"]["code"]) == (413, "body_too_large")
     assert operated.admin("DELETE", "/admin/keys/alice").json["revoked"] is not None
     assert operated.admin("GET", "/admin/keys/nobody").status == 404
 

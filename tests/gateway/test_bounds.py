@@ -18,10 +18,10 @@ from tests import loops
 from tests.waiting import SECONDS
 from tokenbox.catalog import Price, PriceTier
 from tokenbox.gateway.accounts import QuotaAccounts
-from tokenbox.gateway.asgi import Incoming
 from tokenbox.gateway.authentication import RETRY_SECONDS, STALE_SECONDS, KeyAuthenticator
 from tokenbox.gateway.body_memory import BodyMemory, BodyReservation
 from tokenbox.gateway.calls import read_call
+from tokenbox.gateway.incoming import Incoming
 from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.relay import CallOutcome

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tests.gateway.test_server import LIMITS, Connection, run
-from tokenbox.gateway.asgi import ClientGone
+from tokenbox.gateway.incoming import ClientGone
 
 HOST = b"host: x\r\n"
 LENGTH = b"content-length: 2\r\n"

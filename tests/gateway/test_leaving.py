@@ -14,7 +14,7 @@ from tests import loops
 from tests.gateway.running import make_key
 from tests.waiting import SECONDS, until
 from tokenbox.gateway.application import gateway_of
-from tokenbox.gateway.asgi import CLIENT, ClientGone
+from tokenbox.gateway.incoming import CLIENT, ClientGone
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.relay import CallOutcome
 from tokenbox.gateway.request import cancelled_on_disconnect

@@ -16,8 +16,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from tests.waiting import SECONDS
-from tokenbox.gateway.asgi import BodyTimeout, ClientGone, Incoming, Reply
+from tokenbox.gateway.asgi import Reply
 from tokenbox.gateway.body_memory import BodyMemory, BodyReservation
+from tokenbox.gateway.incoming import ClientGone, Incoming
+from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.server import BoundedProtocol, config_of
 from tokenbox.gateway.settings import RequestLimits
 
@@ -134,7 +136,7 @@ class Connection:
         found: object
         try:
             found = len(await incoming.body(1 << 20, LIMITS.body_seconds))
-        except (BodyTimeout, ClientGone) as error:
+        except (Refusal, ClientGone) as error:
             found = type(error)
         self.got.append((incoming.path, found))
         await self.answers.wait()
@@ -226,7 +228,7 @@ def test_a_body_is_late_if_it_is_not_whole_in_time(came_whole: bool) -> None:
         await connection.send(b"bc" if came_whole else b"b")
         connection.loop.pass_time(2)
         await connection.settle()
-        assert connection.got == [("/slow", 3 if came_whole else BodyTimeout)]
+        assert connection.got == [("/slow", 3 if came_whole else Refusal)]
         # What was late of one request is not of the next.
         connection.answers.set()
         await connection.settle()

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.asgi import Incoming, Reply
+from tokenbox.gateway.asgi import Reply
 from tokenbox.gateway.authentication import bearer
 from tokenbox.gateway.refusals import Refusal, invalid_request, unauthorized, unavailable
 from tokenbox.gateway.settings import Mode
@@ -24,6 +24,7 @@ from tokenbox.store.owners import Owner, OwnerKind
 
 if TYPE_CHECKING:
     from tokenbox.gateway.application import Application, Handler
+    from tokenbox.gateway.incoming import Incoming
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.store.keys import GatewayKey
 

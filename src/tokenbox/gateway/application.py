@@ -20,14 +20,15 @@ from tokenbox.config import load
 from tokenbox.config.trust import is_loopback
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admin import Admin
-from tokenbox.gateway.asgi import BODY_PROBLEMS, ClientGone, Incoming, Message, Receive, Reply, Send
+from tokenbox.gateway.asgi import Message, Receive, Reply, Send
 from tokenbox.gateway.attempt import new_key
 from tokenbox.gateway.authentication import is_local_name
 from tokenbox.gateway.body_memory import BodyReservation
 from tokenbox.gateway.configured import settings_from
+from tokenbox.gateway.incoming import ClientGone, Incoming
 from tokenbox.gateway.log import RequestLog
 from tokenbox.gateway.protocols import PROTOCOLS, ErrorStyle
-from tokenbox.gateway.refusals import Refusal, body_refusal
+from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.request import GatewayRequest
 from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.services import GatewayServices, Stores
@@ -140,10 +141,7 @@ class Application:
         handler = self.routes.get((method, self.route_path(incoming.path)))
         if handler is None:
             raise self._no_route(incoming)
-        try:
-            return await handler(incoming, request_id)
-        except BODY_PROBLEMS as error:
-            raise body_refusal(error) from None
+        return await handler(incoming, request_id)
 
     def route_path(self, path: str) -> str:
         """Return the path as the table of routes spells it, such as ``/v1/models/{model}``."""

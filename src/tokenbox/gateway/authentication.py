@@ -20,7 +20,7 @@ from tokenbox.store.keys import PREFIX, GatewayKey, Keys, digest_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tokenbox.gateway.asgi import Incoming
+    from tokenbox.gateway.incoming import Incoming
     from tokenbox.ledger.quota import Quota
     from tokenbox.store.threads import StoreThreads
 

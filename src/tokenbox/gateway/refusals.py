@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tokenbox.gateway.asgi import BodyEncoded, BodyTimeout, BodyTooLarge, Reply, json_bytes
+from tokenbox.gateway.asgi import Reply, json_bytes
 from tokenbox.gateway.protocols import ErrorStyle, Protocol
 from tokenbox.providers.framing import frame
 
@@ -89,13 +89,3 @@ def unavailable(code: str, message: str, retry_after: int) -> Refusal:
 def unauthorized(code: str, message: str) -> Refusal:
     """Return the refusal (401) for a missing or wrong key."""
     return Refusal(401, code, message, headers=((b"www-authenticate", b"Bearer"),))
-
-
-def body_refusal(error: BodyTooLarge | BodyTimeout | BodyEncoded) -> Refusal:
-    """Return the refusal for a body that was not read."""
-    if isinstance(error, BodyTooLarge):
-        return Refusal(413, error.code, error.message)
-    if isinstance(error, BodyEncoded):
-        return Refusal(415, error.code, error.message, headers=((b"accept-encoding", b"identity"),))
-    # The rest of the body is not waited for (RFC 9110, 15.5.9).
-    return Refusal(408, error.code, error.message, headers=((b"connection", b"close"),))

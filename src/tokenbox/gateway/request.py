@@ -22,25 +22,16 @@ from tokenbox.gateway.admission import (
     refusal_of,
     with_output_limit,
 )
-from tokenbox.gateway.asgi import (
-    BODY_PROBLEMS,
-    Client,
-    ClientGone,
-    Headers,
-    Incoming,
-    PlainClient,
-    Reply,
-    Send,
-    json_bytes,
-)
+from tokenbox.gateway.asgi import Headers, Reply, Send, json_bytes
 from tokenbox.gateway.attempt import Attempt, ProofDecision
 from tokenbox.gateway.calls import ApiCall, parse_body, read_call
 from tokenbox.gateway.fields import check_query
 from tokenbox.gateway.fitting import CallFitting, fit_actions
+from tokenbox.gateway.incoming import Client, ClientGone, Incoming, PlainClient
 from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.protocols import PROTOCOLS, with_key
-from tokenbox.gateway.refusals import Refusal, body_refusal
+from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.relay import CallOutcome, Relay
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.strict_json import most_values
@@ -109,8 +100,6 @@ class GatewayRequest(Attempt):
             self.outcome.status = self.outcome.status or 499
         except Refusal as refusal:
             return refusal
-        except BODY_PROBLEMS as error:
-            return body_refusal(error)
         except Exception as error:
             if self.outcome.begun:  # the server closes the connection, so the answer does not look complete
                 raise

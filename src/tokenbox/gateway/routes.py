@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.messages import are_messages, messages_of, request_of
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.asgi import Incoming, Reply, json_bytes
+from tokenbox.gateway.asgi import Reply, json_bytes
 from tokenbox.gateway.calls import ApiCall, Headers, call_of, is_name, parse_body
 from tokenbox.gateway.library import (
     KnownCount,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.admission import Counted
     from tokenbox.gateway.application import Application, Gateway, Handler
     from tokenbox.gateway.authentication import Grant
+    from tokenbox.gateway.incoming import Incoming
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelFigures, ModelUse

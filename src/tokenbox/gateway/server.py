@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from tokenbox.gateway.asgi import CLIENT, json_bytes
+from tokenbox.gateway.asgi import json_bytes
+from tokenbox.gateway.incoming import CLIENT
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,7 +34,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     A client has three deadlines: for the head it has begun, for the body, and for reading what was sent to
     it. One timer serves all three. It is not reset for each request, but looks again when the nearest
-    deadline may have passed. Fulfils :class:`~tokenbox.gateway.asgi.Client`.
+    deadline may have passed. Fulfils :class:`~tokenbox.gateway.incoming.Client`.
 
     Pipelining is not supported: a request that comes before the last one is answered is dropped, and the
     connection ends with that answer, so that the client sends it again (RFC 9112, 9.3.2). A pipelined request
