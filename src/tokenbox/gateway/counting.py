@@ -371,14 +371,18 @@ def _key(call: ApiCall, upstream: Upstream, counted: Counted) -> CountedFor:
 
 
 def _load_into(loading: Future[None], tokenizer: Tokenizer) -> None:
-    """Load what the tokenizer would load while it counts."""
-    load = getattr(tokenizer, "load_fast", None) or partial(tokenizer.count, "x")
     try:
-        load()
+        _load(tokenizer)
     except BaseException as error:  # noqa: BLE001  # raised where it is waited for
         loading.set_exception(error)
     else:
         loading.set_result(None)
+
+
+def _load(tokenizer: Tokenizer) -> None:
+    """Load what the tokenizer would load while it counts."""
+    load = getattr(tokenizer, "load_fast", None) or partial(tokenizer.count, "x")
+    load()
 
 
 def _are_ids(prompt: object) -> TypeGuard[list[int]]:
