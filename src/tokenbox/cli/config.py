@@ -15,6 +15,7 @@ from tokenbox.config import Config
 from tokenbox.config.reading import FILE, own_folder, user_file
 from tokenbox.config.setting import plain, setting_text
 from tokenbox.config.state import FILE as STATE_FILE
+from tokenbox.records import to_record
 from tokenbox.render.lines import printable
 
 _READ_WORDS = ("get", "show", "list", "read", "print")  # not needed: the key alone reads it
@@ -99,15 +100,9 @@ def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
     if words:
         raise UsageProblem("--keys lists all keys and takes no arguments.")
     if as_json:
+        names = "key expected default variable doc"
         records = [
-            {
-                "key": key.name,
-                "expected": key.expected,
-                "default": plain(key.default),
-                "variable": key.variable,
-                "doc": key.doc,
-            }
-            for key in tokenbox.config.KEYS
+            to_record(key, names, key=key.name, default=plain(key.default)) for key in tokenbox.config.KEYS
         ]
         write_record("config.keys", {"keys": records})
         return

@@ -16,6 +16,7 @@ from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Commands, Exit, UsageProblem, group, needing
 from tokenbox.cli.streams import write_bytes, write_error, write_record, write_text, write_warnings
 from tokenbox.ledger.quota import Quota
+from tokenbox.records import to_record
 from tokenbox.store.owners import Owner, OwnerKind
 
 if TYPE_CHECKING:
@@ -301,12 +302,7 @@ def check(as_json: bool = AS_JSON) -> None:
         "mode": settings.mode.value,
         "keys": settings.keys_required,
         "upstreams": [
-            {
-                "name": upstream.name,
-                "url": upstream.url,
-                "models": list(upstream.models),
-                "key": upstream.key is not None,
-            }
+            to_record(upstream, "name url models key", key=upstream.key is not None)
             for upstream in settings.upstreams
         ],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.streams import write_record
+from tokenbox.records import to_record
 from tokenbox.tokenizers import registry
 
 SHOWN_DIGITS = 12
@@ -18,14 +19,7 @@ def tokenizers(as_json: bool = AS_JSON) -> None:
     """
     entries = [*registry.available(), *registry.of_packages()]
     if as_json:
-        records = [
-            {
-                "name": entry.name,
-                "summary": entry.summary,
-                "identity": None if entry.identity is None else entry.identity.to_dict(),
-            }
-            for entry in entries
-        ]
+        records = [to_record(entry, "name summary identity") for entry in entries]
         write_record("tokenizers", {"tokenizers": records})
         return
     rows = []

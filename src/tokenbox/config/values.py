@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from tokenbox.config.keys import SettingKey, ValueKind
 
@@ -62,28 +63,30 @@ def from_toml(key: SettingKey, value: object) -> object:
 _WORDS = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false", "0", "no", "off"), False)
 
 
-def _text(value: object) -> object:
-    fits = isinstance(value, str) and 0 < len(value) <= MAX_TEXT and "\0" not in value and _is_unicode(value)
-    return value if fits else None
+Reader = Callable[[object], object]
 
 
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= c <= "\udfff" for c in text)
+def _if(fits: Callable[[Any], object]) -> Reader:
+    """Return a reader of the values that fit, which stay as they are."""
+    return lambda value: value if fits(value) else None
 
 
-def _whole(least: int, most: int = MAX_TOKENS) -> Callable[[object], object]:
-    def read(value: object) -> object:
-        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-        return value if fits else None
-
-    return read
+def _is_text(value: object) -> bool:
+    fits = isinstance(value, str) and 0 < len(value) <= MAX_TEXT and "\0" not in value
+    return fits and not any("\ud800" <= c <= "\udfff" for c in str(value))
 
 
-def _boolean(value: object) -> object:
-    return value if isinstance(value, bool) else None
+def _whole(least: int, most: int = MAX_TOKENS) -> Reader:
+    return _if(
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+    )
 
 
-def _number(accept: Callable[[Decimal], bool]) -> Callable[[object], object]:
+def _matching(pattern: re.Pattern[str]) -> Reader:
+    return _if(lambda value: isinstance(value, str) and len(value) <= MAX_TEXT and pattern.fullmatch(value))
+
+
+def _number(accept: Callable[[Decimal], bool]) -> Reader:
     """Return a reader of numbers and decimal texts. It is exact: 0.1 is one tenth."""
 
     def read(value: object) -> object:
@@ -124,7 +127,7 @@ def exact(value: object) -> Decimal | None:
 def _texts(value: object) -> object:
     if not isinstance(value, list | tuple) or len(value) > MAX_TEXT:
         return None
-    return tuple(value) if all(_text(item) is not None for item in value) else None
+    return tuple(value) if all(map(_is_text, value)) else None
 
 
 def _day(value: object) -> object:
@@ -136,22 +139,14 @@ def _day(value: object) -> object:
         return None
 
 
-def _matching(pattern: re.Pattern[str]) -> Callable[[object], object]:
-    def read(value: object) -> object:
-        return (
-            value if isinstance(value, str) and len(value) <= MAX_TEXT and pattern.fullmatch(value) else None
-        )
-
-    return read
-
-
-READERS: dict[ValueKind, Callable[[object], object]] = {
+_text = _if(_is_text)
+READERS: dict[ValueKind, Reader] = {
     ValueKind.TEXT: _text,
     ValueKind.TOKENS: _whole(0),
     ValueKind.WINDOW: _whole(1),
     ValueKind.COUNT: _whole(1),
     ValueKind.PORT: _whole(1, 65_535),
-    ValueKind.BOOLEAN: _boolean,
+    ValueKind.BOOLEAN: _if(lambda value: isinstance(value, bool)),
     ValueKind.HEADROOM: _number(lambda number: 0 <= number < 1),
     ValueKind.SHARE: _share,
     ValueKind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # a day

@@ -18,22 +18,16 @@ from tokenbox.render.lines import UNICODE, printable
 # The maximum number of rows. The bar has all parts; adjacent parts that are too small are merged.
 MOST_ROWS: Final = 40
 _MOST_SEGMENTS: Final = 400
-_COLOURS: Final = {
-    "kept": "#4a7fb0",
-    "full": "#4a7fb0",
-    "expanded": "#3d8a64",
-    "compressed": "#a87c1f",
-    "summary": "#a87c1f",
-    "outline": "#a87c1f",
-    "masked": "#a87c1f",
-    "reduced": "#a87c1f",
-    "truncated": "#c4662c",
-    "cut": "#c4662c",
-    "placeholder": "#8a8175",
-    "listed": "#8a8175",
-    "beside": "#8a8175",
-    "refused": "#b8473d",
+_DECISIONS: Final = {
+    "#4a7fb0": "kept full",
+    "#3d8a64": "expanded",
+    "#a87c1f": "compressed summary outline masked reduced",
+    "#c4662c": "truncated cut",
+    "#8a8175": "placeholder listed beside",
+    "#b8473d": "refused",
 }
+"""The decisions by their colour, in the order in which they are told."""
+_COLOURS: Final = {decision: colour for colour, named in _DECISIONS.items() for decision in named.split()}
 _DROPPED: Final = "#b8473d"
 _PLAIN: Final = "#4a7fb0"
 _FAINT: Final = "color:#808080"

@@ -60,45 +60,33 @@ class Charset:
     ellipsis: str
 
 
-UNICODE = Charset(
-    ascii=False,
-    bars={
-        Style.CRITICAL: "█",
-        Style.KEPT: "█",
-        Style.EXPANDED: "█",
-        Style.COMPRESSED: "▓",
-        Style.TRUNCATED: "▒",
-        Style.FREE: "░",
-    },
-    sliver="▏",
-    wall="│",
-    arrow="→",
-    minus="−",
-    critical="●",
-    dropped="×",
-    because="└",
-    dot="·",
-    ellipsis="…",
-)
-ASCII = Charset(
-    ascii=True,
-    bars={
-        Style.CRITICAL: "#",
-        Style.KEPT: "#",
-        Style.EXPANDED: "#",
-        Style.COMPRESSED: "=",
-        Style.TRUNCATED: "=",
-        Style.FREE: ".",
-    },
-    sliver="'",
-    wall="|",
-    arrow="->",
-    minus="-",
-    critical="*",
-    dropped="x",
-    because="\\",
-    dot="-",
-    ellipsis=">",
+# The characters of Unicode, and those of ASCII.
+_BARS: Final = {
+    Style.CRITICAL: ("█", "#"),
+    Style.KEPT: ("█", "#"),
+    Style.EXPANDED: ("█", "#"),
+    Style.COMPRESSED: ("▓", "="),
+    Style.TRUNCATED: ("▒", "="),
+    Style.FREE: ("░", "."),
+}
+_MARKS: Final = {
+    "sliver": ("▏", "'"),
+    "wall": ("│", "|"),
+    "arrow": ("→", "->"),
+    "minus": ("−", "-"),
+    "critical": ("●", "*"),
+    "dropped": ("×", "x"),
+    "because": ("└", "\\"),
+    "dot": ("·", "-"),
+    "ellipsis": ("…", ">"),
+}
+UNICODE, ASCII = (
+    Charset(
+        ascii=bool(column),
+        bars={style: both[column] for style, both in _BARS.items()},
+        **{name: both[column] for name, both in _MARKS.items()},
+    )
+    for column in (0, 1)
 )
 
 

@@ -18,27 +18,48 @@ from tokenbox.content.block_kinds import BlockType
 from tokenbox.render.registry import register_renderer
 from tokenbox.render.templates import BlockTemplate, Markup
 
-_ELEMENTS = {
-    BlockType.CODE: "code",
-    BlockType.CONVERSATION: "turn",
-    BlockType.FILE_TREE: "tree",
-    BlockType.TOOL_RESULT: "tool",
-    BlockType.DOCUMENT: "doc",
-    BlockType.STRUCTURED_DATA: "data",
-    BlockType.DIFF: "diff",
-    BlockType.EMBEDDING_REF: "embed-ref",
-    BlockType.IMAGE: "image",
-    BlockType.EXTENSION: "ext",
+
+def _element(opening: str, *, before_end: str = "\n") -> BlockTemplate:
+    """Return the template of an element whose contents begin on their own line."""
+    closing = f"</{opening.split(maxsplit=1)[0]}>"
+    return BlockTemplate(
+        f"<{opening}>\n", before_end + closing, f'<{opening} summary="true">\n', f"\n{closing}"
+    )
+
+
+TEMPLATES: Mapping[BlockType | None, BlockTemplate] = {
+    BlockType.CODE: _element('code lang="{lang}" path="{path}"'),
+    BlockType.CONVERSATION: BlockTemplate(
+        '<turn role="{role}">', "</turn>", '<turn role="{role}" summary="true">', "</turn>"
+    ),
+    BlockType.FILE_TREE: _element('tree root="{root}"', before_end=""),
+    BlockType.TOOL_RESULT: _element('tool name="{name}" status="{status}"'),
+    BlockType.DOCUMENT: _element('doc title="{title}" format="{format}"'),
+    BlockType.STRUCTURED_DATA: _element('data format="{format}"'),
+    BlockType.DIFF: _element('diff path="{path}"', before_end=""),
+    BlockType.EMBEDDING_REF: _element('embed-ref model="{model}"')._replace(
+        before='<embed-ref model="{model}" />', after=""
+    ),
+    BlockType.IMAGE: _element('image type="{media}" alt="{alt}"'),
+    BlockType.EXTENSION: _element('ext ns="{ns}" type="{kind}"'),
+    None: BlockTemplate(
+        "<!-- unknown block type 0x{id} -->\n", "", "<!-- unknown block type 0x{id} (summary) -->\n"
+    ),
 }
+
+# The elements and their first attributes, as the templates write them.
+_OPENED = {kind: re.match(r"<([a-z-]+) ([a-z]+)=", template.before) for kind, template in TEMPLATES.items()}
+_ELEMENTS = {kind: found[1] for kind, found in _OPENED.items() if found is not None}
 _TYPES = {element: kind for kind, element in _ELEMENTS.items()}
 
 # The text after ``<`` in our opening tags.
 _OPENINGS = (
-    r"context\s*>|!--\s*unknown\s+block\s+type|(?:code\s+lang|turn\s+role|tree\s+root|tool\s+name|doc\s+title"
-    r"|data\s+format|diff\s+path|embed-ref\s+model|image\s+type|ext\s+ns|omitted\s+(?:type|priority))\s*="
+    r"context\s*>|!--\s*unknown\s+block\s+type|(?:"
+    + "".join(rf"{found[1]}\s+{found[2]}|" for found in _OPENED.values() if found is not None)
+    + r"omitted\s+(?:type|priority))\s*="
 )
 _PIECE = re.compile(
-    r"<(?P<element>code|turn|tree|tool|doc|data|diff|embed-ref|image|ext|omitted)"
+    rf"<(?P<element>{'|'.join(_TYPES)}|omitted)"
     r'(?: [a-z]+="[^"]*")*(?P<end> />|>)'
     r"|<!-- unknown block type 0x[0-9A-F]{2}(?: \(summary\))? -->\n"
 )
@@ -109,34 +130,6 @@ def bodies(text: str) -> list[str]:
         at += len("\n\n")
     return found
 
-
-def _element(opening: str, *, before_end: str = "\n") -> BlockTemplate:
-    """Return the template of an element whose contents begin on their own line."""
-    closing = f"</{opening.split(maxsplit=1)[0]}>"
-    return BlockTemplate(
-        f"<{opening}>\n", before_end + closing, f'<{opening} summary="true">\n', f"\n{closing}"
-    )
-
-
-TEMPLATES: Mapping[BlockType | None, BlockTemplate] = {
-    BlockType.CODE: _element('code lang="{lang}" path="{path}"'),
-    BlockType.CONVERSATION: BlockTemplate(
-        '<turn role="{role}">', "</turn>", '<turn role="{role}" summary="true">', "</turn>"
-    ),
-    BlockType.FILE_TREE: _element('tree root="{root}"', before_end=""),
-    BlockType.TOOL_RESULT: _element('tool name="{name}" status="{status}"'),
-    BlockType.DOCUMENT: _element('doc title="{title}" format="{format}"'),
-    BlockType.STRUCTURED_DATA: _element('data format="{format}"'),
-    BlockType.DIFF: _element('diff path="{path}"', before_end=""),
-    BlockType.EMBEDDING_REF: _element('embed-ref model="{model}"')._replace(
-        before='<embed-ref model="{model}" />', after=""
-    ),
-    BlockType.IMAGE: _element('image type="{media}" alt="{alt}"'),
-    BlockType.EXTENSION: _element('ext ns="{ns}" type="{kind}"'),
-    None: BlockTemplate(
-        "<!-- unknown block type 0x{id} -->\n", "", "<!-- unknown block type 0x{id} (summary) -->\n"
-    ),
-}
 
 XML = Markup(
     name="xml",
