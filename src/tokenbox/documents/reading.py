@@ -14,7 +14,7 @@ from tokenbox.content.section import Cut, Keep, Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
 from tokenbox.documents.files import FileProblemError, NamedFiles, decode, read_bytes
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, PlacedValue, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, PlacedValue, located, shorten
 from tokenbox.documents.syntax_json import parse_json
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
@@ -108,7 +108,7 @@ def parse_text(
         raise _unknown_format(suffix, name)
     if not text.strip():
         message = "the document is empty. It needs at least `sections`."
-        raise DocumentError(message, file=name, line=first_line, code=DocumentCode.SYNTAX.value)
+        raise located(DocumentCode.SYNTAX, message, name, first_line)
     parse, _ = FORMATS[suffix.lower()]
     return _document(parse(text, name, first_line), NamedFiles(Path(base), allow_outside=allow_outside))
 
@@ -126,7 +126,7 @@ def parse_document(
 def _unknown_format(suffix: str, name: str | None) -> DocumentError:
     what = f"the suffix {shorten(suffix)} is not that" if suffix else "a name without a suffix is not that"
     message = f"{what} of a layout document. Known suffixes are {', '.join(FORMATS)}."
-    return DocumentError(message, file=name, code=DocumentCode.UNKNOWN_FORMAT.value, known=list(FORMATS))
+    return located(DocumentCode.UNKNOWN_FORMAT, message, name, known=list(FORMATS))
 
 
 def _document(source: DocumentSource, files: NamedFiles) -> LayoutDocument:

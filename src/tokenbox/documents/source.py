@@ -61,14 +61,20 @@ class DocumentSource:
 
     def error(self, code: DocumentCode, path: KeyPath, message: str, **details: object) -> DocumentError:
         """Return the error for the value at ``path``."""
-        return DocumentError(
-            message,
-            file=self.name,
-            line=self.line(path),
-            path=path_text(path) or None,
-            code=code.value,
-            **details,
-        )
+        return located(code, message, self.name, self.line(path), path, **details)
+
+
+def located(
+    code: DocumentCode,
+    message: str,
+    file: str | None,
+    line: int | None = None,
+    path: KeyPath = (),
+    **details: object,
+) -> DocumentError:
+    """Return the error of a document, at its line and key if they are known."""
+    key = path_text(path) or None
+    return DocumentError(message, file=file, line=line, path=key, code=code.value, **details)
 
 
 class PlacedValue(NamedTuple):

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from functools import cache
 
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, path_text, shorten
-from tokenbox.errors import DocumentError
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, located, shorten
 
 # (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.|(?!))*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
@@ -37,19 +36,15 @@ def parse_json(text: str, name: str | None, first_line: int = 1) -> DocumentSour
             object_pairs_hook=_without_repeats,
         )
     except json.JSONDecodeError as error:
-        raise DocumentError(
-            f"this is not valid JSON at column {error.colno}: {error.msg}.",
-            file=name,
-            line=first_line + error.lineno - 1,
-            code=DocumentCode.SYNTAX.value,
-            column=error.colno,
-        ) from None
+        message = f"this is not valid JSON at column {error.colno}: {error.msg}."
+        line = first_line + error.lineno - 1
+        raise located(DocumentCode.SYNTAX, message, name, line, column=error.colno) from None
     except InvalidOperation:
         message = "a number in the document has too large an exponent to be read."
-        raise DocumentError(message, file=name, code=DocumentCode.BAD_VALUE.value) from None
+        raise located(DocumentCode.BAD_VALUE, message, name) from None
     except RecursionError:
         message = "the JSON is nested too deeply; no key of a layout document needs more than 4 levels."
-        raise DocumentError(message, file=name, code=DocumentCode.SYNTAX.value) from None
+        raise located(DocumentCode.SYNTAX, message, name) from None
     except _RepeatedKeyError:
         locate()
         raise
@@ -89,14 +84,9 @@ def _lines(text: str, name: str | None, first_line: int) -> dict[KeyPath, int]:
             key = json.loads(mark)
             here = (*open_paths[-1], key)
             if here in lines:
-                raise DocumentError(
-                    f"the key {shorten(key)} is here twice, first at line {lines[here]}. Remove one.",
-                    file=name,
-                    line=line,
-                    path=path_text(here),
-                    code=DocumentCode.DUPLICATE_KEY.value,
-                    first_line=lines[here],
-                )
+                first = lines[here]
+                message = f"the key {shorten(key)} is here twice, first at line {first}. Remove one."
+                raise located(DocumentCode.DUPLICATE_KEY, message, name, line, here, first_line=first)
             lines[here] = line
             key_next = False
         elif mark != ":":

@@ -7,9 +7,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import cache
+from typing import TYPE_CHECKING
 
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath
-from tokenbox.errors import DocumentError
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, located
+
+if TYPE_CHECKING:
+    from tokenbox.errors import DocumentError
 
 MAX_DEPTH = 16
 
@@ -37,10 +40,10 @@ def parse_toml(text: str, name: str | None, first_line: int = 1) -> DocumentSour
         raise _syntax_error(str(error), text, name, first_line) from None
     except RecursionError:
         message = "the TOML is nested too deeply; no key of a layout document needs more than 4 levels."
-        raise DocumentError(message, file=name, code=DocumentCode.SYNTAX.value) from None
+        raise located(DocumentCode.SYNTAX, message, name) from None
     except ValueError:  # from int(), which is limited to 4300 digits, and from _decimal()
         message = "a number in the document has too many digits or too large an exponent to be read."
-        raise DocumentError(message, file=name, code=DocumentCode.BAD_VALUE.value) from None
+        raise located(DocumentCode.BAD_VALUE, message, name) from None
     return DocumentSource(data, name, locate)
 
 
@@ -53,7 +56,7 @@ def _check_keys(text: str, name: str | None, first_line: int) -> None:
         dots += token == "."  # no password
         if dots > MAX_DEPTH:
             message = f"a key here is nested more than {MAX_DEPTH} levels deep; no key needs more than 4."
-            raise DocumentError(message, file=name, line=line, code=DocumentCode.SYNTAX.value)
+            raise located(DocumentCode.SYNTAX, message, name, line)
 
 
 def _decimal(text: str) -> Decimal:
@@ -72,13 +75,8 @@ def _syntax_error(said: str, text: str, name: str | None, first_line: int) -> Do
         line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
     code = DocumentCode.DUPLICATE_KEY if _REPEATED.match(what) else DocumentCode.SYNTAX
     hint = " A key or table is here a second time. Remove one." if code is DocumentCode.DUPLICATE_KEY else ""
-    return DocumentError(
-        f"this is not valid TOML at column {column}: {what}.{hint}",
-        file=name,
-        line=first_line + line - 1,
-        code=code.value,
-        column=column,
-    )
+    message = f"this is not valid TOML at column {column}: {what}.{hint}"
+    return located(code, message, name, first_line + line - 1, column=column)
 
 
 # A string that is not closed ends with its line or with the text: if it were no token, each quote in it would

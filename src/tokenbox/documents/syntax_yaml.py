@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, NoReturn
 import yaml
 from yaml import events, nodes
 
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, path_text, shorten
-from tokenbox.errors import DocumentError
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, located, shorten
 
 if TYPE_CHECKING:
     from yaml import SafeLoader
     from yaml.events import AliasEvent, CollectionStartEvent, Event, ScalarEvent
+
+    from tokenbox.errors import DocumentError
 
 MAX_DEPTH = 16
 # The limit of nodes and characters that aliases repeat in one document.
@@ -79,7 +80,7 @@ def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSour
 def _syntax_error(what: str, name: str | None, line: int, column: int) -> DocumentError:
     hint = " Indent with spaces instead of tabs." if r"'\t'" in what else ""
     message = f"this is not valid YAML at column {column}: {what}.{hint}"
-    return DocumentError(message, file=name, line=line, code=DocumentCode.SYNTAX.value, column=column)
+    return located(DocumentCode.SYNTAX, message, name, line, column=column)
 
 
 class _Builder:
@@ -220,14 +221,7 @@ class _Builder:
     def _refuse(
         self, code: DocumentCode, event: Event, path: KeyPath, message: str, **details: object
     ) -> NoReturn:
-        raise DocumentError(
-            message,
-            file=self._name,
-            line=self._line(event),
-            path=path_text(path) or None,
-            code=code.value,
-            **details,
-        )
+        raise located(code, message, self._name, self._line(event), path, **details)
 
 
 def _plain(kind: str, text: str) -> object:
