@@ -16,8 +16,6 @@ from tokenbox.compose.layout import Layout
 from tokenbox.errors import LayoutError
 from tokenbox.render.lines import printable
 
-_TWO = 2
-
 
 def diff(
     documents: list[str] = argument(
@@ -49,15 +47,15 @@ def diff(
 
 def _pairs(documents: list[str], budgets: str | None) -> list[tuple[str, int | None]]:
     """Return the document and the budget of each side; None is the document's own budget."""
-    if len(documents) > _TWO:
+    if len(documents) > 2:
         raise UsageProblem(f"diff compares two layouts, not {len(documents)}.")
     sides = [documents[0], documents[-1]]
     if budgets is None:
-        if len(documents) < _TWO:
+        if len(documents) < 2:
             raise UsageProblem("name two layouts, or one document and two budgets: --budgets 8000,2000.")
         return [(name, None) for name in sides]
     sizes = budgets_in(budgets, "--budgets")
-    if len(sizes) != _TWO:
+    if len(sizes) != 2:
         raise UsageProblem(f"--budgets takes two budgets, as in 8000,2000; not {len(sizes)}.")
     return list(zip(sides, sizes, strict=True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
@@ -53,13 +54,13 @@ def serve(
 
     flags = {
         "gateway.host": host,
-        "gateway.port": None if port is None else str(port),
-        "gateway.workers": None if workers is None else str(workers),
-        "gateway.admin_port": None if admin_port is None else str(admin_port),
+        "gateway.port": port,
+        "gateway.workers": workers,
+        "gateway.admin_port": admin_port,
         "gateway.mode": mode,
         "gateway.database": database,
         "gateway.redis": redis,
-        "gateway.keys": None if keys is None else str(keys).lower(),
+        "gateway.keys": keys,
     }
 
     def load() -> GatewaySettings:
@@ -71,7 +72,6 @@ def serve(
     run(settings, load, lambda text: write_bytes(text.encode(), flush=True), write_error, quiet=quiet)
 
 
-_NOT_FOUND = 404
 _MAX_ANSWER = 1 << 20
 
 DATABASE = option("--database URL", "The database of keys: a file, or postgresql://...")
@@ -256,7 +256,7 @@ def status(
             data = answer.read(_MAX_ANSWER)
     except HTTPError as error:
         with error:
-            if error.code == _NOT_FOUND:
+            if error.code == HTTPStatus.NOT_FOUND:
                 raise UsageProblem(
                     f"{url} does not report its state. If the gateway has an operator's listener, name that: "
                     "tokenbox gateway status http://127.0.0.1:ADMIN_PORT"

@@ -28,8 +28,6 @@ _BAR: Final = re.compile(r"(?<!\\)\|")
 # The most characters that wait for the end of a word, or for what decides on a line. A longer word fits on no
 # line.
 _LONGEST: Final = 2_000
-# The least number of lines of a table: its heads and the dashes below them.
-_WITH_DASHES: Final = 2
 # The beginning of a line that may still become a heading, a list item or a fence.
 _UNDECIDED: Final = re.compile(
     r"\s*(?:#{1,6}|[-*+]|\d{1,9}[.)]?|>|`{1,2}|~{1,2}|(?:`{3,}|~{3,})[^`]*|[-*_ ]+)?\s*$"
@@ -114,7 +112,7 @@ class Markdown:
     def _table_ends(self) -> None:
         """Write the table, if there is one. Rows without a line of dashes are plain text."""
         lines, self._table = self._table, []
-        if len(lines) < _WITH_DASHES or not _DASHES.match(lines[1]):
+        if len(lines) < 2 or not _DASHES.match(lines[1]):
             for line in lines:
                 self._words(line, ended=True)
                 self._show("\n")

@@ -31,8 +31,6 @@ MAX_BYTES = 1 << 30
 """The largest total of texts, which are all held in memory."""
 # Functions recorded by the gateway and the shell are loaded only for their bundles; each needs an extra.
 _SURFACES = {"gateway": "replaying what a gateway decided", "shell": "replaying what a shell sent"}
-_PACK = ".bcp"
-_JSON = ".json"
 _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
 
 
@@ -53,7 +51,7 @@ def texts_of(files: BundleFiles, manifest: Manifest, given: Sequence[str]) -> Te
     for path in given:
         for file in _files(path):
             _add_file(texts, file)
-    folders = [path for path in given if not path.endswith(_PACK)]
+    folders = [path for path in given if not path.endswith(".bcp")]
     if manifest.kind is EvidenceKind.BLOCKS and folders:
         source = tokenbox.folder.read(tokenbox.folder.survey(folders))
         texts.add_blocks(tokenbox.folder.as_blocks(source))
@@ -97,7 +95,7 @@ def _add_file(texts: Texts, path: str) -> None:
     """Add a file and, if it is a layout document or chat messages, the texts in it."""
     data = read_bytes(path)
     texts.add(data)
-    if Path(path).suffix.lower() == _JSON and _add_messages(texts, data):
+    if Path(path).suffix.lower() == ".json" and _add_messages(texts, data):
         return
     if Path(path).suffix.lower() in _DOCUMENTS:
         try:

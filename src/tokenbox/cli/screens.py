@@ -25,12 +25,7 @@ from tokenbox.shell.screen import Approval
 # Control characters from a model, which could move the cursor, change colours or hide text; and the overrides
 # U+202D and U+202E, which show text in another order than it has.
 _UNSAFE: Final = re.compile(r"[^\n\t\x20-\x7e\xa0-\u202c\u202f-\U0010ffff]")
-_ANSWERS: Final = {
-    "y": Approval.ONCE,
-    "yes": Approval.ONCE,
-    "a": Approval.ALWAYS,
-    "always": Approval.ALWAYS,
-}
+_ANSWERS: Final = dict.fromkeys(("y", "yes"), Approval.ONCE) | dict.fromkeys(("a", "always"), Approval.ALWAYS)
 _FAINT, _RED, _PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
 

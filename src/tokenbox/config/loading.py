@@ -146,11 +146,11 @@ def current() -> Config:
     )
     with _lock:
         kept = _kept.get(key)
-        if kept is not None and kept[1] == _changed(kept[0].files):
+        if kept is not None and kept[1] == tuple(map(_mtime, kept[0].files)):
             return kept[0]
     config = load()
     with _lock:
-        _kept[key] = config, _changed(config.files)
+        _kept[key] = config, tuple(map(_mtime, config.files))
     return config
 
 
@@ -158,10 +158,6 @@ def reload() -> None:
     """Clear the cache; the next call reads the settings again."""
     with _lock:
         _kept.clear()
-
-
-def _changed(files: tuple[str, ...]) -> tuple[int | None, ...]:
-    return tuple(_mtime(file) for file in files)
 
 
 def _mtime(file: str) -> int | None:

@@ -37,7 +37,8 @@ def keep_answer(endpoint: str, model: str, limits: ModelLimits) -> bool:
         with turn(folder / LOCK):
             answers = {**_answers(folder / FILE)}
             answers.pop(_key(endpoint, model), None)
-            answers[_key(endpoint, model)] = _to_json(limits)
+            stated = ((limit.value, limits.figure(limit)) for limit in Limit)
+            answers[_key(endpoint, model)] = {name: one.to_dict() for name, one in stated if one is not None}
             kept = dict(list(answers.items())[-_MAX_ANSWERS:])
             content = json.dumps({"version": VERSION, "answers": kept}, indent=1, ensure_ascii=False)
             replace(folder / FILE, content.encode(), new=OWN)
@@ -80,10 +81,6 @@ def _answers(path: Path) -> Answers:
 
 def _key(endpoint: str, model: str) -> str:
     return f"{endpoint} {model}"
-
-
-def _to_json(limits: ModelLimits) -> dict[str, Any]:
-    return {limit.value: figure.to_dict() for limit in Limit if (figure := limits.figure(limit)) is not None}
 
 
 def _figure(value: object) -> Figure | None:

@@ -89,7 +89,8 @@ def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root:
         case ("shell", "allow"):
             what, is_risk = "may not allow commands", bool(value)
         case ("store", "database"):
-            what, is_risk = "may only name a database in its own folder", not _is_own_file(str(value), root)
+            is_risk = root is None or "://" in str(value) or not is_inside(str(value), root)
+            what = "may only name a database in its own folder"
         case ("cost", "cap_at_dollars" | "cap_per_day"):
             is_risk = stated is not None and value > stated
             what = "may not raise what you spend"
@@ -102,10 +103,6 @@ def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root:
             is_risk = value is True and any(map(_names_servers, others))
             what = "may not send what is counted to a server that it names"
     return what if is_risk else None
-
-
-def _is_own_file(name: str, root: Path | None) -> bool:
-    return root is not None and "://" not in name and is_inside(Path(name), root)
 
 
 def _names_servers(layer: Layer) -> bool:

@@ -138,16 +138,6 @@ def block_description(block: Block) -> str:
     return _DESCRIPTIONS[block.type][1].format(**block_names(block))
 
 
-def placeholder(block: Block, tokens: int, line: str, escape: Callable[[str], str]) -> str:
-    """Return the line for a block of ``tokens`` tokens, from the template ``line``.
-
-    ``escape`` escapes its description for the markup.
-    """
-    label, _, attribute = _DESCRIPTIONS[block.type]
-    description = escape(one_line(block_description(block)))
-    return line.format(label=label, attribute=attribute, description=description, tokens=tokens)
-
-
 def merged_placeholder(priority: str, blocks: int, tokens: int, line: str) -> str:
     """Return the line for ``blocks`` blocks of a priority class, with ``tokens`` tokens in all."""
     return line.format(
@@ -207,7 +197,10 @@ class Markup:
 
     def placeholder(self, block: Block, tokens: int) -> Framed:
         """Return the line that replaces the block, whose content has ``tokens`` tokens."""
-        return Framed(placeholder(block, tokens, self.omitted, self.escape), "", "")
+        label, _, attribute = _DESCRIPTIONS[block.type]
+        description = self.escape(one_line(block_description(block)))
+        line = self.omitted.format(label=label, attribute=attribute, description=description, tokens=tokens)
+        return Framed(line, "", "")
 
     def _framed(self, block: Block, body: str, before: str, after: str) -> Framed:
         guarded, needed = self.guard(body, block.type)
