@@ -128,16 +128,6 @@ OPTION_OF: Final[Mapping[str, str]] = {
 }
 """Options that other tools take without a command, with our command for the purpose."""
 
-_NO_COMMAND = re.compile(r"No such command '(?P<word>[^']*)'\.")
-_NO_OPTION = re.compile(r"No such option: (?P<word>\S+)")
-_NOT_A_NUMBER = re.compile(r"'(?P<word>[^']*)' is not a valid int(?:eger)?(?: range)?\.?")
-_OUT_OF_RANGE = re.compile(
-    r"(?P<word>\S+) is not in the range (?P<low>\d+)?(?:<=x|x>=)(?:<=)?(?P<other>\d+)\."
-)
-_NOT_A_CHOICE = re.compile(r"'(?P<word>[^']*)' is not one of ")
-_EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<word>[^ )]+)")
-_NEEDS_VALUE = re.compile(r"Option '(?P<word>[^']*)' requires an argument\.")
-_MISSING = re.compile(r"Missing (?:argument|option|parameter):? '(?P<word>[^']*)'\.?")
 _CHOICE_MEANT: Final = {
     **dict.fromkeys(("txt", "text", "plain"), "minimal"),
     "md": "markdown",
@@ -198,9 +188,13 @@ _VALUE_WITHOUT_OPTION: Final[Sequence[tuple[str, Callable[[str], str | None]]]] 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A usage error: its message, the word at fault, all arguments, and what the command or group knows."""
+    """A usage error: its message, what a rule ``found`` in it, and the word at fault.
+
+    With all arguments, and the options and commands that the command or group knows.
+    """
 
     message: str
+    found: re.Match[str]
     word: str
     arguments: Sequence[str]
     options: Collection[str]
@@ -215,11 +209,11 @@ def improved(
     message: str, arguments: Sequence[str], options: Collection[str], commands: Sequence[str] = ()
 ) -> Hint:
     """Return a usage error in plain words, and ``arguments`` corrected, if a correction is likely."""
-    for pattern, explain in _RULES:
-        if (found := pattern.search(message)) is not None:
+    for pattern, explain in _RULES.items():
+        if (found := re.search(pattern, message)) is not None:
             # typer shows a word as Python writes it, such as 'a\\\\b'.
             word = next((each for each in arguments if repr(each)[1:-1] == found["word"]), found["word"])
-            return explain(Wrong(message, word, arguments, options, commands))
+            return explain(Wrong(message, found, word, arguments, options, commands))
     return message, None
 
 
@@ -285,7 +279,7 @@ def _before_the_command(wrong: Wrong) -> Hint:
 
 
 def _number(wrong: Wrong) -> Hint:
-    message = _NOT_A_NUMBER.sub(f"'{wrong.word}' is not a whole number.", wrong.message)
+    message = wrong.message.replace(wrong.found[0], f"'{wrong.word}' is not a whole number.")
     tokens = written_figure(wrong.word)
     if tokens is None:
         return (f"{message} A budget is in tokens, as in 8000." if "'--budget'" in message else message), None
@@ -299,11 +293,10 @@ def _number(wrong: Wrong) -> Hint:
 
 
 def _range(wrong: Wrong) -> Hint:
-    found = _OUT_OF_RANGE.search(wrong.message)
-    assert found is not None  # noqa: S101  # the rule matched
-    low, other = found["low"], found["other"]
+    low, other = wrong.found["low"], wrong.found["other"]
     meant = f"{other} or more" if low is None else f"from {low} to {other}"
-    return _OUT_OF_RANGE.sub(f"{wrong.word} is not allowed. Give a number {meant}.", wrong.message), None
+    allowed = f"{wrong.word} is not allowed. Give a number {meant}."
+    return wrong.message.replace(wrong.found[0], allowed), None
 
 
 def _extra(wrong: Wrong) -> Hint:
@@ -340,13 +333,14 @@ def _line(arguments: Sequence[str]) -> str:
     return f"tokenbox {shlex.join(arguments)}"
 
 
-_RULES: Final = (
-    (_NO_COMMAND, _command),
-    (_NO_OPTION, _option),
-    (_NOT_A_NUMBER, _number),
-    (_OUT_OF_RANGE, _range),
-    (_NOT_A_CHOICE, _choice),
-    (_EXTRA, _extra),
-    (_NEEDS_VALUE, _value),
-    (_MISSING, _missing),
-)
+_RULES: Final[Mapping[str, Callable[[Wrong], Hint]]] = {
+    r"No such command '(?P<word>[^']*)'\.": _command,
+    r"No such option: (?P<word>\S+)": _option,
+    r"'(?P<word>[^']*)' is not a valid int(?:eger)?(?: range)?\.?": _number,
+    r"(?P<word>\S+) is not in the range (?P<low>\d+)?(?:<=x|x>=)(?:<=)?(?P<other>\d+)\.": _range,
+    r"'(?P<word>[^']*)' is not one of ": _choice,
+    r"Got unexpected extra arguments?(?:\(s\))? \((?P<word>[^ )]+)": _extra,
+    r"Option '(?P<word>[^']*)' requires an argument\.": _value,
+    r"Missing (?:argument|option|parameter):? '(?P<word>[^']*)'\.?": _missing,
+}
+"""How to explain a message of typer, by a pattern of its text."""
