@@ -114,18 +114,13 @@ class McpTools:
             try:
                 # The log of a server must not appear in the middle of a conversation.
                 with Path(os.devnull).open("w", encoding="utf-8") as log:  # noqa: ASYNC230  # it never waits
-                    await serve(log)
+                    async with Client(_transport(where, variables, folder, log)) as client:
+                        tools = await _list(name, client)
+                        ready.set_result(_Connection(name, where, client, tools, leave, task))
+                        await leave.wait()
             except Exception as error:  # noqa: BLE001  # a server can fail in any way
                 if not ready.done():
                     ready.set_exception(_failed(f"the tool server {name} cannot be used", error))
-
-        async def serve(log: TextIO) -> None:
-            async with Client(_transport(where, variables, folder, log)) as client:
-                tools = await _list(name, client)
-                task = asyncio.current_task()
-                assert task is not None  # noqa: S101  # this is a coroutine
-                ready.set_result(_Connection(name, where, client, tools, leave, task))
-                await leave.wait()
 
         task = asyncio.create_task(live())
         try:

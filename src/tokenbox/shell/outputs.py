@@ -23,8 +23,8 @@ _ESCAPES: Final = re.compile(
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor
     r"|\x1b[ -/]*[0-~]?"
 )
-_SCREEN_ON: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)h")
-_SCREEN_OFF: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)l")
+# What is drawn on the alternate screen, which editors and pagers use.
+_SCREENS: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)h(?:.*?\x1b\[\?(?:1049|1047|47)l|.*)", re.DOTALL)
 _CONTROLS: Final = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 FULL_SCREEN: Final = "[a full-screen program]"
 # With more than this share of undecodable or control characters, an output is binary.
@@ -85,25 +85,13 @@ def clean(data: bytes) -> str | None:
     """Return ``data`` as the text that a terminal would show at the end, or None if it is binary."""
     if b"\x00" in data:
         return None
-    text = _without_screens(data).decode("utf-8", "replace")
+    text = _SCREENS.sub(f"{FULL_SCREEN}\n".encode(), data).decode("utf-8", "replace")
     text = _ESCAPES.sub("", text)
     unprintable = text.count("\ufffd") + len(_CONTROLS.findall(text))
     if unprintable * 100 > len(text) * _BINARY_PERCENT and unprintable > 1:
         return None
     lines = text.replace("\r\n", "\n").split("\n")
     return _CONTROLS.sub("", "\n".join(_overwritten(line) for line in lines))
-
-
-def _without_screens(data: bytes) -> bytes:
-    """Remove what was drawn on the alternate screen, which editors and pagers use."""
-    kept, place = [], 0
-    while (on := _SCREEN_ON.search(data, place)) is not None:
-        kept += [data[place : on.start()], f"{FULL_SCREEN}\n".encode()]
-        off = _SCREEN_OFF.search(data, on.end())
-        if off is None:
-            return b"".join(kept)
-        place = off.end()
-    return b"".join([*kept, data[place:]])
 
 
 def _overwritten(line: str) -> str:

@@ -55,7 +55,6 @@ class ShellSettings:
         return cls(**values, problems=config.problems)
 
 
-DEFAULT_TEMPLATE: Final = "{model} {ctx_used}/{ctx_budget}> "
 FIELDS: Final = ("model", "ctx_used", "ctx_budget", "cost", "folder", "status", "session")
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -65,7 +64,7 @@ _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 class PromptTemplate:
     """A prompt with fields in braces. Figures that are estimates have a ``~``."""
 
-    text: str = DEFAULT_TEMPLATE
+    text: str
 
     def __post_init__(self) -> None:
         for name in self.fields:
