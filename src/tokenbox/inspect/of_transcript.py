@@ -182,18 +182,10 @@ def _usage(request: LoggedRequest) -> PageUsage | None:
 
 def _cost(request: LoggedRequest, usage: Usage) -> Cost | None:
     """Return the cost at the prices of the day; None without a model, a day or a catalog."""
-    day = _day(request.time)
-    if request.model is None or day is None:
+    if request.model is None:
         return None
     try:
-        price = catalog.price(request.model, day)
-    except TokenboxError:
+        price = catalog.price(request.model, date.fromisoformat((request.time or "")[:10]))
+    except (TokenboxError, ValueError):  # such as a time without a day
         return None
     return cost_of(usage, price)
-
-
-def _day(time: str | None) -> date | None:
-    try:
-        return None if time is None else date.fromisoformat(time[:10])
-    except ValueError:
-        return None
