@@ -6,7 +6,6 @@ import tokenbox
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON
 from tokenbox.cli.streams import json_bytes, write_bytes
-from tokenbox.policy import Estimate
 
 
 def estimate(
@@ -35,9 +34,5 @@ def estimate(
     if as_json:
         write_bytes(json_bytes(found.to_dict()))
     else:
-        _show(found)
-
-
-def _show(found: Estimate) -> None:
-    rows = [*zip(found.per_chunk, found.ids, strict=True), (found.tokens_in, "the whole")]
-    terminal.show_counts([(tokens, found.exact, name) for tokens, name in rows], found.tokenizer)
+        rows = [*zip(found.per_chunk, found.ids, strict=True), (found.tokens_in, "the whole")]
+        terminal.show_counts([(tokens, found.exact, name) for tokens, name in rows], found.tokenizer)

@@ -168,7 +168,7 @@ def render(
         budget=budget,
         mode=mode,
         verbosity=verbosity,
-        include_types=None if types is None else _types(types),
+        include_types=types and [_type(name.strip()) for name in types.split(",") if name.strip()],
         soft=soft,
     )
     if explain:
@@ -271,10 +271,6 @@ def _row(event: BlockEvent, counter: Tokenizer) -> dict[str, Any]:
 def _rendered(pack: Pack, tokenizer: str, **options: object) -> BlockLayout:
     with terminal.progress("laying out"):
         return render_blocks(pack.blocks, registry.get(tokenizer), **options)  # type: ignore[arg-type]
-
-
-def _types(text: str) -> list[str | int]:
-    return [_type(name.strip()) for name in text.split(",") if name.strip()]
 
 
 def _type(name: str) -> str | int:

@@ -53,7 +53,10 @@ def models(
     priced = [(info, tokenbox.catalog.price(info.id, day, configured=own_prices)) for info in infos]
     write_warnings(config.problems)
     if as_json:
-        write_record("models", {"models": [_record(info, cost) for info, cost in priced]})
+        records = [
+            {**info.to_dict(), "price": None if cost is None else cost.to_dict()} for info, cost in priced
+        ]
+        write_record("models", {"models": records})
         return
     _show(priced)
     if left_out:
@@ -107,10 +110,6 @@ def _found(
         return [info for info in infos if info.max_output_tokens is not None or info.id in own], 0
     shown = infos if everyone else infos[:MAX_SHOWN]
     return shown, len(infos) - len(shown)
-
-
-def _record(info: ModelInfo, cost: Price | None) -> dict[str, object]:
-    return {**info.to_dict(), "price": None if cost is None else cost.to_dict()}
 
 
 @dataclass

@@ -39,14 +39,9 @@ class ConfigError(TokenboxError, code="config_invalid"):
         key: str | None = None,
         **details: object,
     ) -> None:
-        place = where if where is not None else _place(file, line)
+        if where is None and file is not None:
+            where = file if line is None else f"{file}:{line}"
         super().__init__(
-            f"{place}: {message}" if place else message, file=file, line=line, key=key, **details
+            f"{where}: {message}" if where else message, file=file, line=line, key=key, **details
         )
         self.code = code.value  # type: ignore[misc]  # narrower than the class's own
-
-
-def _place(file: str | None, line: int | None) -> str:
-    if file is None:
-        return ""
-    return file if line is None else f"{file}:{line}"

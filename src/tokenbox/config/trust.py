@@ -100,16 +100,11 @@ def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root:
             is_risk = stated is not None and value != stated and not _is_here(value)
             what = "may not send requests for your own model elsewhere"
         case ("tokenize", "use_endpoint"):
-            is_risk = value is True and any(map(_names_servers, others))
+            settings = (one for layer in others for one in layer.values())
+            servers = [one for one in settings if (one.key[0], one.key[-1]) == ("models", "endpoint")]
+            is_risk = value is True and not all(_is_here(server.value) for server in servers)
             what = "may not send what is counted to a server that it names"
     return what if is_risk else None
-
-
-def _names_servers(layer: Layer) -> bool:
-    return any(
-        name[0] == "models" and name[-1] == "endpoint" and not _is_here(setting.value)
-        for name, setting in layer.items()
-    )
 
 
 def own_paths(setting: Setting) -> list[Path]:

@@ -106,7 +106,8 @@ def printable(text: str, charset: Charset = UNICODE) -> str:
     shown = []
     for i, c in enumerate(text):
         visible = category(c) not in _INVISIBLE or _joins_emoji(text, i)
-        shown.append(c if visible and (c.isascii() or not charset.ascii) else _escaped(c))
+        is_shown = visible and (c.isascii() or not charset.ascii)
+        shown.append(c if is_shown else c.encode("unicode_escape").decode("ascii"))
     return "".join(shown)
 
 
@@ -240,7 +241,3 @@ def _joins_emoji(text: str, i: int) -> bool:
         return False
     before = text[i - 2] if text[i - 1] == "\ufe0f" and i > 1 else text[i - 1]
     return category(before) in {"So", "Sk"} and category(text[i + 1]) == "So"
-
-
-def _escaped(c: str) -> str:
-    return c.encode("unicode_escape").decode("ascii")

@@ -7,7 +7,7 @@ evictions, which depend on the whole conversation, are taken as recorded and lis
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tokenbox.compose.requests import By, Count, RequestCounter
@@ -19,7 +19,7 @@ from tokenbox.policy.guard import GuardLimits, Uncertain, Verdict, guard
 from tokenbox.proof.bundle import DECISIONS
 from tokenbox.proof.calls import Arguments, Recorded, evidence_of, recorded_decision
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible
-from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input, Record, Sourced
+from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Record, Sourced
 from tokenbox.proof.of_messages import as_given, message_input, recorded_messages, tools_input
 from tokenbox.proof.of_policy import budget_of, recorded_limits
 from tokenbox.shell.models import bounded, bounded_count
@@ -74,12 +74,13 @@ def of_call(
 def _result(_: Arguments, sent: ShellRequest) -> dict[str, Any]:
     verdict = sent.verdict
     count, budget = verdict.count, cast("int", sent.budget.value)
+    inputs = [message_input(one, f"messages[{number}]", None) for number, one in enumerate(sent.messages)]
     emitted = as_given({"messages": [one.to_dict() for one in sent.messages], "tools": list(sent.tools)})
     return {
         "arguments": {"budget": budget, "uncertain": verdict.uncertain.value},
         "budget": budget_of(verdict.limits) if sent.known else Budget(sent.budget),
         "tokenizer": sent.identity,
-        "inputs": tuple(_inputs(sent)),
+        "inputs": (*inputs, *([tools_input(sent.tools)] if sent.tools else [])),
         "decisions": (
             {
                 "decision": "sent",
@@ -95,13 +96,6 @@ def _result(_: Arguments, sent: ShellRequest) -> dict[str, Any]:
         "figures": {"total": count.total, "exact": count.exact, "messages": len(sent.messages)},
         "model": sent.model,
     }
-
-
-def _inputs(sent: ShellRequest) -> Iterator[Input]:
-    for number, message in enumerate(sent.messages):
-        yield message_input(message, f"messages[{number}]", None)
-    if sent.tools:
-        yield tools_input(sent.tools)
 
 
 def decide_again(recorded: Recorded) -> ShellRequest:

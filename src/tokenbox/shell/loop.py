@@ -70,7 +70,8 @@ def parse(line: str, is_command: Callable[[str], bool]) -> Input:
         command, question = _split(text[1:].strip())
         return Command(command, question) if command else None
     command, question = _split(text)
-    if question is not None and is_command(_program(command)):
+    program = next((word for word in command.split() if not _ASSIGNMENT.match(word)), "")
+    if question is not None and is_command(program):
         return Command(command, question)
     return Say(text)
 
@@ -100,13 +101,6 @@ def _last_unquoted(text: str) -> int | None:
         elif text.startswith(ASK, i):
             found = i
     return found
-
-
-def _program(command: str) -> str:
-    for word in command.split():
-        if not _ASSIGNMENT.match(word):
-            return word
-    return ""
 
 
 def take(session: Session, line: str) -> None:

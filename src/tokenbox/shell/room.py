@@ -182,17 +182,15 @@ def evict(session: Session) -> Enforced:
 
 def report_shortened(session: Session, steps: Sequence[WindowStep], handles: Sequence[str]) -> None:
     """Report how many results were shortened. ``handles``: of their full texts; a few are named."""
-    changed = [(change, _messages(steps, action)) for action, change in _SHORTENED.items()]
-    changed = [(change, numbers) for change, numbers in changed if numbers]
+    changed: dict[str, set[int]] = {}
+    for action, change in _SHORTENED.items():
+        if numbers := {number for step in steps if step.action is action for number in step.messages}:
+            changed[change] = numbers
     is_clear = len(changed) == 1 and 0 < len(handles) <= _NAMED
     named = f" {' or '.join(handle[:HANDLE] for handle in handles)}" if is_clear else ""
-    for change, numbers in changed:
+    for change, numbers in changed.items():
         results = plural(len(numbers), "tool result")
         session.screen.notice(f"[{results} {change}; :expand{named} shows what was left out]")
-
-
-def _messages(steps: Sequence[WindowStep], action: WindowAction) -> set[int]:
-    return {number for step in steps if step.action is action for number in step.messages}
 
 
 _SHORTENED: Final = {

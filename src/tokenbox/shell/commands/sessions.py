@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenbox.config.setting import Level
 from tokenbox.config.trust import own_paths
@@ -213,14 +212,10 @@ def proof(session: Session, arguments: str) -> None:
         ("limit", f"{evidence.budget.tokens.value:,} ({evidence.budget.tokens.source})"),
         ("counted by", f"{evidence.tokenizer.name} {evidence.tokenizer.fingerprint[:12]}"),
         ("SHA-256", evidence.digest or ""),
-        *(_step(step) for step in evidence.decisions[1:]),
+        # What was done with how many messages, and why.
+        *((f"{_DONE[s['action']]} {len(s['messages'])}", str(s["why"])) for s in evidence.decisions[1:]),
     ]
     session.screen.table(("the last call", ""), rows)
-
-
-def _step(step: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a row: what was done with how many messages, and why."""
-    return f"{_DONE[step['action']]} {len(step['messages'])}", str(step["why"])
 
 
 def write(path: str, text: str) -> None:
