@@ -194,27 +194,21 @@ def stats(
     results = {mode: _rendered(pack, tokenizer, mode=mode) for mode in renderer_names()}
     plain = results["markdown"]
     rows = [
-        {
-            "form": mode,
-            "bytes": len(result.text.encode()),
-            "tokens": result.total,
-            "of_markdown": f"{result.total * 1000 // max(1, plain.total) / 10:.1f} %",
-        }
-        for mode, result in results.items()
+        (mode, len(made.text.encode()), made.total, f"{made.total * 1000 // max(1, plain.total) / 10:.1f} %")
+        for mode, made in results.items()
     ]
     if as_json:
+        names = ("form", "bytes", "tokens", "of_markdown")
         record = {
             "tokenizer": plain.tokenizer.to_dict(),
             "pack_bytes": len(data),
             "blocks": len(pack.blocks),
+            "renderings": [dict(zip(names, row, strict=True)) for row in rows],
         }
-        streams.write_record("lcp.stats", {**record, "renderings": rows})
+        streams.write_record("lcp.stats", record)
         return
     about = "" if plain.tokenizer.exact else "~"
-    shown = [
-        (str(row["form"]), f"{row['bytes']:,}", f"{about}{row['tokens']:,}", str(row["of_markdown"]))
-        for row in rows
-    ]
+    shown = [(mode, f"{size:,}", f"{about}{tokens:,}", share) for mode, size, tokens, share in rows]
     shown.append(("pack", f"{len(data):,}", "-", "-"))
     terminal.show(terminal.table(("form", "bytes", "tokens", "of Markdown"), shown))
 

@@ -8,6 +8,7 @@ from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
 from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
+from tokenbox.ledger.totals import aligned
 from tokenbox.policy import PackPlan
 from tokenbox.render.lines import Line, Span, Style, printable
 
@@ -82,24 +83,17 @@ def _picture(found: PackPlan) -> list[Line]:
         f"{limits.reserve_out:,} reserved; {found.strategy}, {found.tokenizer.name} ({exact})"
     )
     chunks = sorted((*found.packed, *found.dropped), key=lambda chunk: chunk.index)
-    names = [printable(chunk.id) for chunk in chunks]
-    sizes = [(f"{about}{chunk.base_size:,}", f"{about}{chunk.size:,}") for chunk in chunks]
-    wide = max(map(len, [*names, "chunk"]))
-    left = max(len(base) for base, _ in [*sizes, ("base", "")])
-    right = max(len(size) for _, size in [*sizes, ("", "size")])
-    lines: list[Line] = [
-        (Span(head, Style.STRONG),),
-        (),
-        (Span(f"{'chunk':<{wide}}  {'base':>{left}}  {'size':>{right}}  decision", Style.FAINT),),
+    rows = [["chunk", "base", "size", "decision"]]
+    rows += [
+        [printable(one.id), f"{about}{one.base_size:,}", f"{about}{one.size:,}", one.decision.value]
+        for one in chunks
     ]
-    for chunk, name, (base, size) in zip(chunks, names, sizes, strict=True):
-        decision = chunk.decision.value
-        lines.append(
-            (
-                Span(f"{name:<{wide}}  {base:>{left}}  {size:>{right}}  "),
-                Span(decision, _STYLES.get(decision, Style.DROPPED)),
-            )
-        )
+    wide = max(len(name) for name, *_ in rows)
+    heads, *table = [
+        (f"{name:<{wide}}  {base}  {size}  ", last) for name, base, size, last in aligned(rows, 1)
+    ]
+    lines: list[Line] = [(Span(head, Style.STRONG),), (), (Span("".join(heads), Style.FAINT),)]
+    lines += [(Span(left), Span(last, _STYLES.get(last, Style.DROPPED))) for left, last in table]
     if found.summary_ops:
         lines += [(), (Span("What a summary would bring back", Style.FAINT),)]
         lines += [(Span(f"- {printable(op.say(about))}"),) for op in found.summary_ops]
