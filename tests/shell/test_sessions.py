@@ -163,6 +163,11 @@ def test_save_load_and_list(start: Begin, llama: LlamaServer, tmp_path: Path) ->
     take(session, ":load nobody")
     assert heard.problems[-1].code == "unknown_session"
     assert len(session.record.sessions()) == 3
+    now = session.record.now()
+    session.record.now = lambda: now
+    for number in (4, 5):  # twice in one second
+        take(session, ":load out.json")
+        assert len(session.record.sessions()) == number
 
 
 def test_a_session_is_deleted_by_its_full_name_and_its_calls_stay(start: Begin, llama: LlamaServer) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ASK: Final = "|>"
 LITERAL: Final = "\\"
+_CONFIG_SET: Final = re.compile(r"tokenbox config set (?=(?:shell|cost)\.)")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _META: Final = re.compile(r":([A-Za-z?][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
@@ -117,7 +118,17 @@ def take(session: Session, line: str) -> None:
             case Say(text, literal):
                 turn.say(session, text, literal=literal)
     except TokenboxError as error:
+        _advise_set(error)
         session.screen.problem(error)
+
+
+def _advise_set(error: TokenboxError) -> None:
+    """Name ``:set`` in place of a command line, for the settings that it changes."""
+    error.message = _CONFIG_SET.sub(":set ", error.message)
+    remedies = error.details.get("remedies")
+    if isinstance(remedies, list):
+        here = [_CONFIG_SET.sub(":set ", remedy) for remedy in remedies]
+        error.details = {**error.details, "remedies": here}
 
 
 def run_command(session: Session, command: str, *, asked: bool = False) -> None:

@@ -54,9 +54,11 @@ def load(session: Session, arguments: str) -> None:
     sessions = session.record.store.sessions
     if arguments.endswith(FILE_ENDING):
         record = _read(session.place.path(arguments))
-        now = session.record.now()
+        now, session_id = session.record.now(), session.new_id()
         name = f"{Path(arguments).stem} {now:%Y-%m-%d %H:%M:%S}"
-        stored = sessions.load(record, session.new_id(), name, now)
+        if any(info.name == name for info in session.record.sessions()):  # loaded twice in one second
+            name = f"{name} {session_id[:6]}"
+        stored = sessions.load(record, session_id, name, now)
     else:
         stored = sessions.open(arguments)
     continue_session(session, stored)
