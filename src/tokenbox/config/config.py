@@ -87,13 +87,10 @@ class Config:
     def settings(self) -> list[Setting]:
         """Return the effective settings in the order of the table; those with a user's name if set."""
         names = {name for layer in self.layers for name in layer}
-        found = []
+        found: list[Setting] = []
         for row in KEYS:
-            if ANY not in row.parts:
-                found.append(self.setting(row.parts))
-                continue
-            own = sorted(name for name in names if key_of(name) is row)
-            found += [self.setting(name) for name in own]
+            own = sorted(name for name in names if key_of(name) is row) if ANY in row.parts else [row.parts]
+            found += map(self.setting, own)
         return found
 
     def names(self, table: str) -> list[str]:

@@ -68,18 +68,12 @@ def fitted_frame(fitted: Fitted[Any]) -> PageFrame:
         shown = fitted.shown.get(number)
         if shown is None:
             states.append(PageState(number, "evicted", 0, ""))
-        elif shown is item:
-            states.append(PageState(number, "kept", fitted.sizes_now[number], text_of(item)))
-        else:
-            states.append(
-                PageState(
-                    number,
-                    decisions.get(number, "cut"),
-                    fitted.sizes_now[number],
-                    text_of(shown),
-                    expand=handles.get(item.text),
-                )
-            )
+            continue
+        decision, handle = "kept", None
+        if shown is not item:
+            decision, handle = decisions.get(number, "cut"), handles.get(item.text)
+        size = fitted.sizes_now[number]
+        states.append(PageState(number, decision, size, text_of(shown), expand=handle))
     steps = tuple(
         PageStep(step.messages, step.action.value, step.why, step.before, step.after, whole=True)
         for step in fitted.steps
