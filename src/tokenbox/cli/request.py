@@ -8,17 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tokenbox
+from tokenbox.cli import streams
 from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem, only_one
-from tokenbox.cli.streams import (
-    STDIN,
-    read_bytes,
-    read_syntax,
-    read_text,
-    shown_name,
-    write_error,
-    write_warnings,
-)
 from tokenbox.config import Config
 from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
@@ -56,19 +48,21 @@ def read(
     }
     if only_one(inputs) is None:
         raise UsageProblem(f"name an input: {', '.join(inputs)}; - is standard input.")
-    if files.count(STDIN) > 1:
+    if files.count(streams.STDIN) > 1:
         raise UsageProblem("standard input can be read only once: give - only once.")
     if messages is not None:
         return _read_messages(messages)
     if pack is not None:
-        return Read(tokenbox.policy.read_chunks(tokenbox.lcp.decode(read_bytes(pack)).blocks))
+        return Read(tokenbox.policy.read_chunks(tokenbox.lcp.decode(streams.read_bytes(pack)).blocks))
     if document is not None:
         found = tokenbox.documents.read_document(document)
         return Read(tokenbox.policy.read_chunks(found.sections, found.separator))
     names = list(dict.fromkeys(files))
     if len(names) < len(files):
-        write_error("note: a file that is named twice is sent once.\n")
-    sections = [tokenbox.Section(shown_name(name), read_text(name), shrink=1) for name in names]
+        streams.write_error("note: a file that is named twice is sent once.\n")
+    sections = [
+        tokenbox.Section(streams.shown_name(name), streams.read_text(name), shrink=1) for name in names
+    ]
     return Read(tokenbox.policy.read_chunks(sections))
 
 
@@ -78,7 +72,7 @@ def settings(
     """Load the settings of the folder, overridden by the flags, and warn of what is not understood."""
     flags = {"policy.max_ctx": max_ctx, "policy.reserve_out": reserve_out, "policy.headroom": headroom}
     found = tokenbox.config.load(flags=flags)
-    write_warnings(found.problems)
+    streams.write_warnings(found.problems)
     return found
 
 
@@ -109,9 +103,9 @@ def tokens_in(text: str | None, option: str, default: object) -> Any:  # noqa: A
 
 
 def _read_messages(name: str) -> Read:
-    shown = shown_name(name)
+    shown = streams.shown_name(name)
     try:
-        data: Any = json.loads(read_syntax(name))
+        data: Any = json.loads(streams.read_syntax(name))
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
         raise DocumentError(f"this is not valid JSON: {error}", file=shown, code="document_syntax") from None
     body: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}

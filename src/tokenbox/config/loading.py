@@ -9,20 +9,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from tokenbox.config import keys
+from tokenbox.config import keys, reading
 from tokenbox.config.config import Config
 from tokenbox.config.errors import ConfigCode, ConfigError
-from tokenbox.config.reading import (
-    FOLDER,
-    Project,
-    find_project,
-    given_value,
-    read_settings,
-    refuse_secrets,
-    tokenizer_name,
-    unknown_key,
-    user_file,
-)
 from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.config.state import FILE as STATE_FILE
 from tokenbox.config.state import read_state
@@ -47,16 +36,16 @@ def load(
     problems: list[str] = []
     layers: list[Layer] = [_flags(flags or {}, Path(folder)), _environment(env, Path(folder), problems)]
     files: list[str] = []
-    project = find_project(Path(folder))
+    project = reading.find_project(Path(folder))
     if project is not None:
         layers.append(_remembered(project, problems))
         for path in project.files:
             name = _short(path, Path(folder))
-            layers.append(read_settings(path, Level.PROJECT, name=name, base=project.root))
+            layers.append(reading.read_settings(path, Level.PROJECT, name=name, base=project.root))
             files.append(name)
-    own = user_file(env)
+    own = reading.user_file(env)
     if own is not None and os.path.exists(own):  # False, not an error, if it is not accessible
-        layers.append(read_settings(own, Level.USER, name=str(own), base=own.parent))
+        layers.append(reading.read_settings(own, Level.USER, name=str(own), base=own.parent))
         files.append(str(own))
     root = None if project is None else project.root
     layers, warnings = without_risks(layers, root)
@@ -70,9 +59,11 @@ def _flags(flags: Mapping[str, object], folder: Path) -> dict[keys.KeyName, Sett
         name = keys.parse_key(text)
         row = None if name is None else keys.key_of(name)
         if isinstance(value, str):
-            refuse_secrets(text, value, Origin(Level.FLAG, f"--{text.rpartition('.')[2].replace('_', '-')}"))
+            reading.refuse_secrets(
+                text, value, Origin(Level.FLAG, f"--{text.rpartition('.')[2].replace('_', '-')}")
+            )
         if name is None or row is None:
-            raise ConfigError(unknown_key(name or (text,)), code=ConfigCode.UNKNOWN_KEY, key=text)
+            raise ConfigError(reading.unknown_key(name or (text,)), code=ConfigCode.UNKNOWN_KEY, key=text)
         if value is not None:
             found[name] = _checked(row, name, value, Origin(Level.FLAG, row.flag), folder)
     return found
@@ -99,28 +90,28 @@ def _environment(env: Mapping[str, str], folder: Path, problems: list[str]) -> d
 def _checked(
     row: keys.SettingKey, name: keys.KeyName, value: object, origin: Origin, folder: Path
 ) -> Setting:
-    refuse_secrets(keys.key_text(name), value, origin)
-    found = given_value(row, name, value, str(origin))
+    reading.refuse_secrets(keys.key_text(name), value, origin)
+    found = reading.given_value(row, name, value, str(origin))
     if row.kind is keys.ValueKind.TOKENIZER:
-        found = tokenizer_name(str(found), folder)
+        found = reading.tokenizer_name(str(found), folder)
     return Setting(name, found, origin)
 
 
-def _remembered(project: Project, problems: list[str]) -> dict[keys.KeyName, Setting]:
+def _remembered(project: reading.Project, problems: list[str]) -> dict[keys.KeyName, Setting]:
     state = read_state(project.root)
     problems += state.problems
-    found = {}
+    file, found = f"{reading.FOLDER}/{STATE_FILE}", {}
     for text, value in state.values.items():
         name = keys.parse_key(text)
         row = None if name is None else keys.key_of(name)
         read = None if row is None or not row.remembered else from_toml(row, value)
         if name is None or read is None:
             problems.append(
-                f"{FOLDER}/{STATE_FILE} has {text[:100]} = {str(value)[:60]!r}, which is not understood and "
-                f"does not count. Remove it with: tokenbox config forget {shlex.quote(text[:100])}"
+                f"{file} has {text[:100]} = {str(value)[:60]!r}, which is not understood and does not count. "
+                f"Remove it with: tokenbox config forget {shlex.quote(text[:100])}"
             )
         else:
-            found[name] = Setting(name, read, Origin(Level.STATE, f"{FOLDER}/{STATE_FILE}"))
+            found[name] = Setting(name, read, Origin(Level.STATE, file))
     return found
 
 
