@@ -14,7 +14,7 @@ from tokenbox.content.section import Section
 from tokenbox.errors import ContextCriticalOverflow, plural
 from tokenbox.render.explain import MAX_ROWS, explain, overflow_picture
 from tokenbox.render.lines import ASCII, UNICODE, cells, plain, printable
-from tokenbox.render.whatif import Column, whatif_lines
+from tokenbox.render.whatif import whatif_lines
 
 IDS = st.text(st.sampled_from("abc中é👩\u200d\n\x1b/. "), min_size=1, max_size=40).filter(str.strip)
 CONTENTS = st.text(st.sampled_from("ab \n中"), max_size=80)
@@ -57,9 +57,7 @@ def test_no_line_is_wider_than_the_width(
         picture = explain(layout, width, drawn)
         assert picture == explain(layout, width, drawn)
     results = tokenbox.whatif(sections, [budget, budget * 2], tokenizer)
-    table = plain(
-        whatif_lines(sections, [Column(budget, results[0]), Column(budget * 2, results[1])], width, drawn)
-    )
+    table = plain(whatif_lines(sections, results, width, drawn))
     for text in (picture, table):
         assert all(cells(line) <= width for line in text.split("\n"))
         assert text.isascii() or drawn is UNICODE

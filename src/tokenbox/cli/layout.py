@@ -21,7 +21,7 @@ from tokenbox.errors import ContextCriticalOverflow, DocumentError, TokenboxErro
 from tokenbox.integers import digits
 from tokenbox.render.explain import picture
 from tokenbox.render.lines import Line, plain
-from tokenbox.render.whatif import Column, whatif_lines
+from tokenbox.render.whatif import whatif_lines
 from tokenbox.tokenizers.protocol import Tokenizer
 
 
@@ -206,9 +206,7 @@ def _compare(choices: LayoutCommand, budgets: list[int]) -> None:
         ]
         streams.deliver(streams.record_bytes("whatif", {"layouts": layouts}), choices.output)
         return
-
-    columns = [Column(budget, result) for budget, result in zip(budgets, results, strict=True)]
-    _deliver_lines(whatif_lines(document.sections, columns, terminal.width(), terminal.charset()), choices)
+    _deliver_lines(whatif_lines(document.sections, results, terminal.width(), terminal.charset()), choices)
 
 
 def _show_breakpoints(choices: LayoutCommand, low: int, high: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tokenbox.engine.result import Decision
 from tokenbox.errors import ContextCriticalOverflow
@@ -14,14 +14,9 @@ from tokenbox.render.lines import UNICODE, Charset, Line, Span, Style, cells, fi
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
 
+Outcome: TypeAlias = "LayoutShown | ContextCriticalOverflow"
+"""What a budget gives: a layout, or the error that it is too small."""
 _CUT = (Decision.COMPRESSED, Decision.TRUNCATED)
-
-
-class Column(NamedTuple):
-    """One budget and its layout or error."""
-
-    budget: int
-    outcome: LayoutShown | ContextCriticalOverflow
 
 
 class Cell(NamedTuple):
@@ -31,16 +26,16 @@ class Cell(NamedTuple):
 
 
 def whatif_lines(
-    sections: Sequence[Section], columns: Sequence[Column], width: int = 80, charset: Charset = UNICODE
+    sections: Sequence[Section], outcomes: Sequence[Outcome], width: int = 80, charset: Charset = UNICODE
 ) -> list[Line]:
-    """Return the table as lines of styled text. Budgets that do not fit side by side follow below."""
+    """Return the table of several budgets as lines of styled text; columns that are too many follow below."""
     width = max(width, MIN_WIDTH)
-    rows = _rows(sections, columns, charset)
+    rows = _rows(sections, outcomes, charset)
     name = max(min(max(cells(label) for label, _ in rows), width // 3), 6)
     figure = max([cells(cell.text) for _, line in rows for cell in line] + [6]) + 3
     at_once = max((width - name) // figure, 1)
     lines: list[Line] = []
-    for first in range(0, len(columns), at_once):
+    for first in range(0, len(outcomes), at_once):
         if first:
             lines.append(())
         for label, line in rows:
@@ -55,12 +50,10 @@ def whatif_lines(
 
 
 def _rows(
-    sections: Sequence[Section], columns: Sequence[Column], charset: Charset
+    sections: Sequence[Section], outcomes: Sequence[Outcome], charset: Charset
 ) -> list[tuple[str, Sequence[Cell]]]:
     """Return the totals, and at most ``MAX_ROWS`` sections: first those that change."""
-    layouts = [
-        column.outcome for column in columns if not isinstance(column.outcome, ContextCriticalOverflow)
-    ]
+    layouts = [outcome for outcome in outcomes if not isinstance(outcome, ContextCriticalOverflow)]
 
     def interest(i: int) -> tuple[bool, int, int]:
         sizes = {layout.sections[i].size for layout in layouts}
@@ -74,16 +67,16 @@ def _rows(
         labels.append(f"{mark} {printable(sections[i].id, charset)}")
     if omitted:
         labels.append(f"  and {len(omitted):,} more")
-    made = [_column(column, chosen, omitted, charset) for column in columns]
+    made = [_column(outcome, chosen, omitted, charset) for outcome in outcomes]
     return [
         (label, [column[row] if row < len(column) else Cell("") for column in made])
         for row, label in enumerate(labels)
     ]
 
 
-def _column(column: Column, chosen: Sequence[int], omitted: Sequence[int], charset: Charset) -> list[Cell]:
+def _column(outcome: Outcome, chosen: Sequence[int], omitted: Sequence[int], charset: Charset) -> list[Cell]:
     """Return the cells of one budget, from the top. A budget that is too small has only the first three."""
-    budget, outcome = Cell(f"{column.budget:,}", Style.STRONG), column.outcome
+    budget = Cell(f"{outcome.budget:,}", Style.STRONG)
     if isinstance(outcome, ContextCriticalOverflow):
         about = "" if outcome.details.get("exact") else "~"
         load = Cell(f"{about}{outcome.fixed_load:,}", Style.DROPPED, "!")
