@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import tokenbox
@@ -65,11 +66,12 @@ def count(
     model, tokenizer = by_settings(model, tokenizer)
     note_misspelt(model, tokenizer)
     counter = named_tokenizer(model, tokenizer, engine)
-    chats = _Chats(model, tokenizer)
+    are_counted = model is not None or counters.counts_requests(tokenizer)
+    chat_format = cache(lambda: counters.chat_format(model, tokenizer))  # opened for the first chat
     with terminal.progress("counting", len(files)) as advance:
         counts = []
         for file in files:
-            counts.append(_count_file(file, counter, chats))
+            counts.append(_count_file(file, counter, are_counted, chat_format))
             advance()
     if as_json:
         write_record("count", _record(counts, counter.identity))
@@ -112,23 +114,12 @@ def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) ->
     return counters.text_counter(model, name)
 
 
-@dataclass(frozen=True)
-class _Chats:
-    """How chats are counted: by the model, or by what the tokenizer names."""
-
-    model: str | None
-    tokenizer: str | None
-
-    @cached_property
-    def format(self) -> RequestCounter | None:
-        """The counter of requests, opened for the first chat; None if a vocabulary alone is named."""
-        return counters.chat_format(self.model, self.tokenizer)
-
-
-def _count_file(file: str, counter: Tokenizer, chats: _Chats) -> FileCount:
+def _count_file(
+    file: str, counter: Tokenizer, are_counted: bool, chat_format: Callable[[], RequestCounter | None]
+) -> FileCount:
+    """Count a file; its chat as a request, if chats ``are_counted`` and their format is known."""
     try:
         text = read_text(file)
-        are_counted = chats.model is not None or counters.counts_requests(chats.tokenizer)
         chat = (
             chat_in(text)
             if are_counted or (file.endswith(".json") and len(text) <= _LARGEST_HINTED)
@@ -136,12 +127,12 @@ def _count_file(file: str, counter: Tokenizer, chats: _Chats) -> FileCount:
         )
         if are_counted and chat is None and file.endswith((".json", ".jsonl")) and why_no_chat(text):
             write_error(f"note: {shown_name(file)} {why_no_chat(text)} It is counted as text.\n")
-        if chat is None or chats.format is None:
+        if chat is None or chat_format() is None:
             if file.endswith(".json"):
                 _note_chat(file, chat)
             return FileCount(file, counters.count_text(text, counters.text_counter(None, counter)))
 
-        count = tokenbox.count(chat, tokenizer=chats.format)
+        count = tokenbox.count(chat, tokenizer=chat_format())
         note_unseen(file, count, chat)
         return FileCount(file, count, is_chat=True)
     except TokenboxError as error:
