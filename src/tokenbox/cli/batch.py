@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import tokenbox
@@ -116,8 +116,9 @@ def batch(
             shard_size=shard_size,
             on=clock.now().date(),
         )
+        meter = _Meter(in_place=sys.stderr.isatty() and not progress, in_lines=progress)
         try:
-            with _ended_as_by_ctrl_c(), _watching(in_lines=progress) as meter:
+            with _ended_as_by_ctrl_c(), closing(meter):
                 found = run(
                     source, output, plan, options, watch=meter.watch, planned=meter.plan, proof=prover
                 )
@@ -267,7 +268,7 @@ class _Meter:
         rates = f"{rate:,.0f} rows/s, {speed:,.0f} tokens/s"
         return f"{plural(rows, 'row')}, {rates}, {share} % cut, refused or failed{rest}"
 
-    def stop(self) -> None:
+    def close(self) -> None:
         if self._drawn and self._in_place:
             write_error("\r\x1b[2K")
 
@@ -276,12 +277,3 @@ def _duration(seconds: float) -> str:
     if seconds < 120:  # seconds up to two minutes, minutes up to two hours
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-@contextmanager
-def _watching(*, in_lines: bool) -> Iterator[_Meter]:
-    meter = _Meter(in_place=sys.stderr.isatty() and not in_lines, in_lines=in_lines)
-    try:
-        yield meter
-    finally:
-        meter.stop()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -19,7 +18,7 @@ from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import write_bytes, write_error, write_text
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import Line, plain, printable, wrap
-from tokenbox.shell.running import Keyboard, hide_keys
+from tokenbox.shell.running import hide_keys
 from tokenbox.shell.screen import Approval
 
 # Control characters from a model, which could move the cursor, change colours or hide text; and the overrides
@@ -37,7 +36,7 @@ def safe(text: str) -> str:
 class PipeScreen:
     """Plain text, for scripts and transcripts. Nobody can answer questions, so nothing is approved."""
 
-    keyboard: Keyboard | None = None
+    keyboard: int | None = None
 
     def __init__(self) -> None:
         self.status = Exit.OK
@@ -126,7 +125,7 @@ class TerminalScreen(PipeScreen):
         self._thinking = False
         self._show_keys: Callable[[], object] | None = None
         self._page: Markdown | None = None
-        self.keyboard: Keyboard = Keyboard(sys.stdin.fileno(), shutil.get_terminal_size)
+        self.keyboard: int = sys.stdin.fileno()
 
     def lines(self, lines: Sequence[Line]) -> None:
         terminal.show(lines)
@@ -191,7 +190,7 @@ class TerminalScreen(PipeScreen):
 
     def waiting(self, what: str) -> None:
         """Show a faint line, which the answer replaces. Typed keys are not shown until the answer ends."""
-        self._show_keys = self._show_keys or hide_keys(self.keyboard.descriptor)
+        self._show_keys = self._show_keys or hide_keys(self.keyboard)
         if self._colours:
             self._waiting = True
             write_text(self._coloured(f"{printable(what)} ...", _FAINT))

@@ -19,7 +19,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from tokenbox.shell.outputs import Capture
@@ -83,14 +83,6 @@ class Ran:
         return self.place.status
 
 
-@dataclass(frozen=True, slots=True)
-class Keyboard:
-    """The user's terminal: its descriptor, and a function that returns its size."""
-
-    descriptor: int
-    size: Callable[[], os.terminal_size] = field(default=shutil.get_terminal_size)
-
-
 # Commands that are part of the shell.
 _BUILTINS: Final = frozenset(
     {".", "{", "(", "alias", "cd", "command", "echo", "eval", "exit", "export", "for", "if", "printf", "pwd"}
@@ -98,11 +90,10 @@ _BUILTINS: Final = frozenset(
 )
 
 
-def run(
-    command: str, place: WorkingPlace, show: Callable[[bytes], None], keyboard: Keyboard | None = None
-) -> Ran:
+def run(command: str, place: WorkingPlace, show: Callable[[bytes], None], keyboard: int | None = None) -> Ran:
     """Run ``command`` and pass its output, both streams in order, to ``show`` as it arrives.
 
+    ``keyboard``: the descriptor of the user's terminal, which the command may use; None for a pipe.
     A command that fails is not an error: its status says so. Ctrl-C interrupts the command; from the third
     one on, it is terminated and then killed.
     """
@@ -115,7 +106,7 @@ def run(
     try:
         terminal = os.ttyname(other) if keyboard is not None else ""
         if keyboard is not None:
-            _resize(source, keyboard)
+            _resize(source)
         arguments = [command, str(place.status), str(theirs), shutil.which("env") or "/usr/bin/env", terminal]
         try:
             process = subprocess.Popen(  # noqa: S603  # the user's own command, in the user's own shell
@@ -191,7 +182,7 @@ class _Pump:
         self,
         process: subprocess.Popen[bytes],
         sinks: Mapping[int, Callable[[bytes], object]],
-        keyboard: Keyboard | None,
+        keyboard: int | None,
         source: int,
     ) -> None:
         self._process, self._sinks, self._keyboard, self._source = process, sinks, keyboard, source
@@ -205,7 +196,7 @@ class _Pump:
                 os.set_blocking(descriptor, False)
                 selector.register(descriptor, selectors.EVENT_READ)
             if self._keyboard is not None:
-                selector.register(self._keyboard.descriptor, selectors.EVENT_READ)
+                selector.register(self._keyboard, selectors.EVENT_READ)
             while self._uninterrupted(lambda: self._step(selector)):
                 pass
         self._uninterrupted(self._process.wait)
@@ -216,8 +207,8 @@ class _Pump:
         ready = [key.fd for key, _ in selector.select(0 if ended else _POLL_SECONDS)]
         more = False
         for descriptor in ready:
-            if self._keyboard is not None and descriptor == self._keyboard.descriptor:
-                if not _type(self._keyboard, self._source):
+            if descriptor == self._keyboard:
+                if not _type(descriptor, self._source):
                     selector.unregister(descriptor)
                 continue
             more = True
@@ -248,16 +239,16 @@ def _read(descriptor: int) -> bytes:
         return b""
 
 
-def _type(keyboard: Keyboard, source: int) -> bool:
+def _type(keyboard: int, source: int) -> bool:
     """Pass on typed input. Return True if there may be more."""
-    typed = _read(keyboard.descriptor)
+    typed = _read(keyboard)
     with suppress(OSError):
         os.write(source, typed)
     return bool(typed)
 
 
 @contextmanager
-def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
+def _raw(keyboard: int | None, source: int) -> Iterator[None]:
     """Put the user's terminal into raw mode while the command uses its pseudo-terminal."""
     if keyboard is None:
         yield
@@ -265,17 +256,14 @@ def _raw(keyboard: Keyboard | None, source: int) -> Iterator[None]:
     import termios  # not on Windows
     import tty
 
-    def resized(_number: int, _frame: object) -> None:
-        _resize(source, keyboard)
-
-    before = termios.tcgetattr(keyboard.descriptor)
-    handler = signal.signal(signal.SIGWINCH, resized)
+    before = termios.tcgetattr(keyboard)
+    handler = signal.signal(signal.SIGWINCH, lambda *_: _resize(source))
     try:
         # Not TCSAFLUSH, the default: it discards what was typed before the command started.
-        tty.setraw(keyboard.descriptor, termios.TCSADRAIN)
+        tty.setraw(keyboard, termios.TCSADRAIN)
         yield
     finally:
-        termios.tcsetattr(keyboard.descriptor, termios.TCSADRAIN, before)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
         signal.signal(signal.SIGWINCH, handler)
 
 
@@ -306,10 +294,11 @@ def _unread(terminal: int) -> bytes:
     return b""
 
 
-def _resize(source: int, keyboard: Keyboard) -> None:
+def _resize(source: int) -> None:
+    """Give a pseudo-terminal the size of the user's terminal."""
     import fcntl
     import termios
 
-    columns, lines = keyboard.size()
+    columns, lines = shutil.get_terminal_size()
     with suppress(OSError):
         fcntl.ioctl(source, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

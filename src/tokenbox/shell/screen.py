@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from tokenbox.errors import TokenboxError
     from tokenbox.providers.counting import TokenCount
     from tokenbox.render.lines import Line
-    from tokenbox.shell.running import Keyboard
 
 
 class Approval(Enum):
@@ -68,8 +67,8 @@ class Screen(Protocol):
         """The number of columns for a picture."""
 
     @property
-    def keyboard(self) -> Keyboard | None:
-        """The user's terminal, which commands may use."""
+    def keyboard(self) -> int | None:
+        """The descriptor of the user's terminal, which commands may use."""
 
 
 def figure(count: TokenCount) -> str:
