@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenbox.conversation import Conversation
-from tokenbox.providers.blocking import BlockingProvider
 from tokenbox.providers.errors import ProviderError
 from tokenbox.shell.commands.sessions import continue_session
 from tokenbox.shell.context import Context
@@ -67,7 +66,7 @@ def begin(
 ) -> Session:
     """Return a session that is ready for its first line. Raises ``TokenboxError``."""
     settings = ShellSettings.of(config)
-    models = Models(config, environment.variables, BlockingProvider, options.endpoint)
+    models = Models(config, environment.variables, options.endpoint)
     try:
         models.use_first()
     except ProviderError as error:

@@ -21,6 +21,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.models import Counters, Counting, Stated, counters_for, is_openai, resolve_figures
 from tokenbox.policy import GuardLimits, Uncertain, Verdict, guard
 from tokenbox.policy.guard import checked_uncertain
+from tokenbox.providers.blocking import BlockingProvider
 from tokenbox.providers.counting import CHARS4, NOTHING, TokenCount, is_unicode, local_count
 from tokenbox.providers.memory import SESSION
 from tokenbox.providers.target import Bounds, Target
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from tokenbox.config import Config
     from tokenbox.content.items import Item
-    from tokenbox.providers.blocking import BlockingProvider
 
 _MAX_CACHED: Final = 4096
 
@@ -48,15 +48,8 @@ class Models:
     is sent there.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        variables: Mapping[str, str],
-        provider: Callable[[Target], BlockingProvider],
-        endpoint: str | None = None,
-    ) -> None:
+    def __init__(self, config: Config, variables: Mapping[str, str], endpoint: str | None = None) -> None:
         self._config, self._endpoint = config, endpoint
-        self._make = provider
         self._provider: BlockingProvider | None = None
         self._counts: dict[tuple[object, ...], TokenCount] = {}
         self._tokenizers: dict[Target, Tokenizer] = {}
@@ -72,7 +65,7 @@ class Models:
     @property
     def provider(self) -> BlockingProvider:
         if self._provider is None:
-            self._provider = self._make(self.target)
+            self._provider = BlockingProvider(self.target)
             self._provider.counter = self.local_counter()
         return self._provider
 
