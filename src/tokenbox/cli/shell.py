@@ -6,6 +6,7 @@ import os
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,11 +54,8 @@ def shell(
     screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
     config = configured(model, budget, system)
     around = environment(config, keep=not no_save)
-    session = begin(screen, config, around, ShellOptions(endpoint, name, resume))
-    try:
+    with closing(begin(screen, config, around, ShellOptions(endpoint, name, resume))) as session:
         (_talk if on_terminal else _read)(session)
-    finally:
-        session.close()
     return Exit.OK if on_terminal else screen.status
 
 
@@ -86,11 +84,8 @@ def ask(
     screen = screens.QuietScreen() if as_json else screens.PipeScreen()
     config = configured(model, budget, system)
     options = ShellOptions(endpoint, must_answer=True)
-    session = begin(screen, config, environment(config, keep=True), options)
-    try:
+    with closing(begin(screen, config, environment(config, keep=True), options)) as session:
         result = ask_model(session, text, piped)
-    finally:
-        session.close()
     if as_json:
         write_record("answer", result.to_dict())
     return Exit.INTERRUPTED if result.stopped else Exit.OK

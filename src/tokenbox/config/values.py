@@ -66,7 +66,7 @@ _WORDS = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false
 Reader = Callable[[object], object]
 
 
-def _if(fits: Callable[[Any], object]) -> Reader:
+def _only(fits: Callable[[Any], object]) -> Reader:
     """Return a reader of the values that fit, which stay as they are."""
     return lambda value: value if fits(value) else None
 
@@ -77,13 +77,13 @@ def _is_text(value: object) -> bool:
 
 
 def _whole(least: int, most: int = MAX_TOKENS) -> Reader:
-    return _if(
+    return _only(
         lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
     )
 
 
 def _matching(pattern: re.Pattern[str]) -> Reader:
-    return _if(lambda value: isinstance(value, str) and len(value) <= MAX_TEXT and pattern.fullmatch(value))
+    return _only(lambda value: isinstance(value, str) and len(value) <= MAX_TEXT and pattern.fullmatch(value))
 
 
 def _number(accept: Callable[[Decimal], bool]) -> Reader:
@@ -139,14 +139,14 @@ def _day(value: object) -> object:
         return None
 
 
-_text = _if(_is_text)
+_text = _only(_is_text)
 READERS: dict[ValueKind, Reader] = {
     ValueKind.TEXT: _text,
     ValueKind.TOKENS: _whole(0),
     ValueKind.WINDOW: _whole(1),
     ValueKind.COUNT: _whole(1),
     ValueKind.PORT: _whole(1, 65_535),
-    ValueKind.BOOLEAN: _if(lambda value: isinstance(value, bool)),
+    ValueKind.BOOLEAN: _only(lambda value: isinstance(value, bool)),
     ValueKind.HEADROOM: _number(lambda number: 0 <= number < 1),
     ValueKind.SHARE: _share,
     ValueKind.SECONDS: _number(lambda number: 0 < number <= 86_400),  # a day

@@ -95,21 +95,19 @@ def _records(recorded: Recorded, title: str) -> PageEntry:
     before = _tokens(done[0].get("before")) if done else total
     evicted, cut = _numbers(done, "evicted"), _numbers(done, "messages", "shortened")
     parts = gateway_items(recorded, inputs, evicted, cut, (before, total))
+    known = {str(record["id"]): i for i, record in enumerate(inputs, parts.first if parts else 0)}
+    places = list(known.values())
     if parts is None:
         items = tuple(_item(record, recorded.texts) for record in inputs)
-        first = 0
+        changes = tuple(_states(items, decided, known, refused=refused))
     else:
-        items, first = parts.items, parts.first
-    known = {str(record["id"]): i for i, record in enumerate(inputs, first)}
-    places = list(known.values())
+        items, changes = parts.items, parts.sent or parts.given
     frame = PageFrame(
         "",
         _tokens(recorded.figure("tokens")),
         total,
         exact,
-        tuple(_states(items, decided, known, refused=refused))
-        if parts is None
-        else parts.sent or parts.given,
+        changes,
         _tokens(figures.get("fixed_load")),
         tuple(_steps([*recorded.contents.decisions, *_inner(recorded.contents.decisions)], known, places)),
         prompt=recorded.texts.text(recorded.contents.manifest.emitted),
