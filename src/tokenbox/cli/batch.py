@@ -85,7 +85,11 @@ def batch(
     """
     with proving(proof=proof, texts=None, folder=proof_dir) as prover:
         only_one({"--resume": resume, "--overwrite": overwrite})
-        _refuse_memory(output)
+        if output.startswith("memory://"):
+            raise UsageProblem(
+                f"the output {output!r:.60} is in the memory of this command and is lost when it ends. "
+                "Write it to a file: --output out.jsonl"
+            )
         from tokenbox.batch.runs import RunOptions, run
 
         plan = tokenbox.batch.BatchPlan.of(
@@ -137,14 +141,6 @@ def batch(
         _report_failures(found)
         status = Exit.OK if prover is None else prover.status()
     return Exit.ROWS_FAILED if found.failed else status
-
-
-def _refuse_memory(output: str) -> None:
-    if output.startswith("memory://"):
-        raise UsageProblem(
-            f"the output {output!r:.60} is in the memory of this command and is lost when it ends. "
-            "Write it to a file: --output out.jsonl"
-        )
 
 
 @contextmanager

@@ -118,14 +118,12 @@ def _chunks(request: Chunks, cut: PackPlan | None) -> tuple[PageItem, ...]:
         return tuple(
             message_item(read_item(message), i, bases.get(i)) for i, message in enumerate(request.items)
         )
+    are_known = request.kind is ChunkKind.SECTIONS
+    texts: Sequence[str | None] = request.texts if are_known else [None] * len(request.ids)
     return tuple(
         PageItem(name, request.kind.value.rstrip("s"), text, bases.get(i))
-        for i, (name, text) in enumerate(zip(request.ids, _texts(request), strict=True))
+        for i, (name, text) in enumerate(zip(request.ids, texts, strict=True))
     )
-
-
-def _texts(request: Chunks) -> Sequence[str | None]:
-    return request.texts if request.kind is ChunkKind.SECTIONS else [None] * len(request.ids)
 
 
 def _chosen_entry(made: ChosenLayout, title: str) -> PageEntry:

@@ -9,9 +9,10 @@ from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.errors import plural
 from tokenbox.ledger import Call, Category, Outcome
 from tokenbox.shell import calls
-from tokenbox.shell.errors import BadArguments, NoModel
+from tokenbox.shell.errors import BadArguments
 from tokenbox.shell.outputs import clean
-from tokenbox.shell.room import fit_window, refusal
+from tokenbox.shell.room import refusal
+from tokenbox.shell.turn import prepare
 
 if TYPE_CHECKING:
     from tokenbox.providers.counting import TokenCount
@@ -54,13 +55,10 @@ def ask(session: Session, question: str, given: bytes = b"") -> ShellAnswer:
 
     Raises ``ContextCriticalOverflow`` if the question alone does not fit, and what a call raises.
     """
-    if session.models.target.endpoint is None:
-        raise NoModel.of(session.models.names, session.settings_file)
     text = clean(given)
     if text is None:
         raise BadArguments("standard input is not text, so no model can read it.")
-    session.models.check_key()
-    fit_window(session)
+    prepare(session)
     hidden = session.models.keys.hidden_in
     size, kept = _add_question(session, hidden(text).strip("\n"), hidden(question))
     calls.check_cap(session, Category.MAIN)

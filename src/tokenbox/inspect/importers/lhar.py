@@ -166,9 +166,7 @@ def _entries(entry: PageEntry, trace: str) -> Iterator[dict[str, object]]:
                 "system": "unknown",
                 "request": {
                     "model": model,
-                    "max_tokens": None,
-                    "temperature": None,
-                    "top_p": None,
+                    **dict.fromkeys(("max_tokens", "temperature", "top_p")),
                     "stop_sequences": [],
                 },
                 "response": {"model": None, "finish_reasons": []},
