@@ -37,12 +37,13 @@ _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
 def texts_of(files: BundleFiles, manifest: Manifest, given: Sequence[str]) -> Texts:
     """Read the texts of a verified bundle and of the paths ``given``. Raises :class:`ReplayImpossible`."""
     texts = Texts()
-    tree = manifest.tree(TEXTS)
+    tree = manifest.files[TEXTS]
     if tree is not None:
-        if tree.size > MAX_BYTES:
+        size = tree["bytes"]
+        if size > MAX_BYTES:
             raise ReplayImpossible(
-                f"the texts in the bundle have {tree.size:,} bytes; replay is limited to {MAX_BYTES:,}.",
-                bytes=tree.size,
+                f"the texts in the bundle have {size:,} bytes; replay is limited to {MAX_BYTES:,}.",
+                bytes=size,
                 limit=MAX_BYTES,
             )
         for name in files.names():

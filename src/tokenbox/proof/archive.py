@@ -7,20 +7,16 @@ header with the only valid one.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from contextlib import contextmanager
+from typing import BinaryIO
 
 from tokenbox.proof.errors import BundleInvalid
-from tokenbox.proof.verify import missing, too_large, wrong_size
-
-if TYPE_CHECKING:
-    from tokenbox.proof.verify import BundleFiles
+from tokenbox.proof.verify import BundleFiles, missing
 
 _BLOCK = 512
 _END = bytes(2 * _BLOCK)
-_PIECE = 1 << 20
 _MAX_SIZE = 8**11 - 1
 _NAME = slice(0, 100)
 _SIZE = slice(124, 136)
@@ -37,7 +33,7 @@ def archived(bundle_id: str, files: Iterable[tuple[str, bytes]]) -> Iterator[byt
     yield _END
 
 
-class ArchiveFiles:
+class ArchiveFiles(BundleFiles):
     """The files of a bundle in an archive, a seekable ``stream``. Raises :class:`BundleInvalid`.
 
     ``folder``: the name of their folder, which is the expected id of the bundle.
@@ -53,32 +49,13 @@ class ArchiveFiles:
     def names(self) -> Iterator[str]:
         return iter(self._places)
 
-    def read(self, name: str, limit: int) -> bytes:
-        place, size = self._place(name)
-        if size > limit:
-            raise too_large(name, size, limit)
-        self._stream.seek(place)
-        return self._stream.read(size)
-
-    def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
-        place, found = self._place(name)
-        if size is not None and found != size:
-            raise wrong_size(name, size, found)
-        self._stream.seek(place)
-        digest = hashlib.sha256()
-        left = found
-        while left:
-            piece = self._stream.read(min(_PIECE, left))
-            if not piece:
-                break
-            digest.update(piece)
-            left -= len(piece)
-        return found, digest.hexdigest()
-
-    def _place(self, name: str) -> tuple[int, int]:
+    @contextmanager
+    def opened(self, name: str) -> Iterator[tuple[BinaryIO, int]]:
         if name not in self._places:
             raise missing(name)
-        return self._places[name]
+        place, size = self._places[name]
+        self._stream.seek(place)
+        yield self._stream, size
 
     def _scan(self) -> None:
         end = self._stream.seek(0, 2)

@@ -63,7 +63,7 @@ def read_contents(files: BundleFiles, manifest: Manifest) -> Contents:
     """Parse the files of a bundle. Raises ``BundleInvalid`` for invalid records."""
     records = {name: read_records(files.read(name, _MAX_RECORDS), name) for name in (INPUTS, DECISIONS)}
     summaries = []
-    if manifest.tree(SUMMARIES) is not None:
+    if manifest.files[SUMMARIES] is not None:
         names = sorted(name for name in files.names() if name.startswith(SUMMARIES))
         summaries = [read_summary(files.read(name, _MAX_SUMMARY), name) for name in names]
     return Contents(manifest, records[INPUTS], records[DECISIONS], summaries)
@@ -93,9 +93,9 @@ def fields_of(contents: Contents) -> Iterator[tuple[str, object]]:
     for name, value in contents.manifest.predicate.items():
         if name not in _DERIVED:
             yield from leaves(value, name)
-    texts = contents.manifest.tree(TEXTS)
+    texts = contents.manifest.files[TEXTS]
     if texts is not None:
-        yield "texts", texts.sha256
+        yield "texts", texts["sha256"]
     for label, record in (*inputs_of(contents), *decisions_of(contents), *summaries_of(contents)):
         yield from leaves(record, label)
 

@@ -38,23 +38,6 @@ _IN_PATHS = frozenset(".[]")
 
 
 @dataclass(frozen=True, slots=True)
-class FileRecord:
-    """The manifest's record of a file."""
-
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class TreeRecord:
-    """The manifest's record of a folder whose files are named by their digests."""
-
-    files: int
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
     """The validated manifest of a bundle. ``record`` is all of it, as JSON."""
 
@@ -76,15 +59,11 @@ class Manifest:
         (subject,) = self.record["subject"]
         return str(subject["digest"]["sha256"]) if subject["name"] == EMITTED else None
 
-    def file(self, name: str) -> FileRecord:
-        """Return the record of ``inputs.jsonl`` or ``decisions.jsonl``."""
-        record = self.record["predicate"]["files"][name]
-        return FileRecord(record["bytes"], record["sha256"])
-
-    def tree(self, name: str) -> TreeRecord | None:
-        """Return the record of ``summaries/`` or ``texts/``; None if there is no such folder."""
-        record = self.record["predicate"]["files"][name]
-        return None if record is None else TreeRecord(record["files"], record["bytes"], record["sha256"])
+    @property
+    def files(self) -> Record:
+        """The records of the files and folders by name; None for a folder that does not exist."""
+        found: Record = self.predicate["files"]
+        return found
 
 
 def read_manifest(data: bytes, bundle_id: str) -> Manifest:
@@ -97,7 +76,7 @@ def read_manifest(data: bytes, bundle_id: str) -> Manifest:
     manifest = Manifest(bundle_id, cast("Mapping[str, Any]", record))
     _check_budget(manifest.record["predicate"]["budget"])
     (subject,) = manifest.record["subject"]
-    inputs = manifest.file(INPUTS).sha256
+    inputs = manifest.files[INPUTS]["sha256"]
     if subject["name"] != EMITTED and subject["digest"]["sha256"] != inputs:
         message = "is not the digest of the inputs."
         raise BundleInvalid(message, file=MANIFEST, field="subject[0].digest.sha256", expected=inputs)

@@ -97,7 +97,7 @@ def replay(
 
 def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = frozenset()) -> Replay:
     """Compare a bundle with new evidence. ``taken``: fields that the call took from the bundle."""
-    bundle = build(evidence, texts=contents.manifest.tree(TEXTS) is not None)
+    bundle = build(evidence, texts=contents.manifest.files[TEXTS] is not None)
     again = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
     is_underived = _underived(contents, again, taken)
     uncompared = [

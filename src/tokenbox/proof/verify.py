@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from tokenbox.content.canonical import NotCanonical, canonical, parse_canonical, record_digest
 from tokenbox.errors import shown
@@ -26,39 +29,55 @@ from tokenbox.proof.manifest import HEX, leaves, read_manifest
 from tokenbox.proof.signing import MAX_ENVELOPE, STATEMENT_TYPE, check_signatures, payload_of, read_envelope
 
 if TYPE_CHECKING:
-    from tokenbox.proof.manifest import Manifest, TreeRecord
+    from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.signing import PublicKey
 
 # The size limit of volatile.json, far above a copy of the manifest and checksums.
 MAX_VOLATILE = 4 * MAX_MANIFEST
 _DIGITS = 64
+_PIECE = 1 << 20
 # The maximum size of a file in which a damaged line is located.
 _MAX_LOCATED = 256 << 20
 _PLAIN = frozenset({MANIFEST, INPUTS, DECISIONS, VOLATILE})
 _SUFFIX = {SUMMARIES: ".json", TEXTS: ""}
 
 
-class BundleFiles(Protocol):
+class BundleFiles(ABC):
     """The files of a bundle in any storage. Each method raises :class:`BundleInvalid`.
 
     Names are relative, with ``/``; an empty folder is a name that ends in ``/``. Anything but a regular file
     is an error. Only ``read`` holds a file in memory.
     """
 
+    @abstractmethod
     def names(self) -> Iterable[str]:
         """Return the names of all files, in any order."""
-        ...
+
+    @abstractmethod
+    def opened(self, name: str) -> AbstractContextManager[tuple[BinaryIO, int]]:
+        """Open a file, and give it with its size in bytes."""
 
     def read(self, name: str, limit: int) -> bytes:
         """Return the bytes of a file. Raises if it has more than ``limit``."""
-        ...
+        with self.opened(name) as (file, size):
+            if size > limit:
+                raise BundleInvalid(f"has {size:,} bytes, over the limit of {limit:,}.", file=name)
+            return file.read(size)
 
     def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
         """Return the size and SHA-256 (hex) of a file. Raises before hashing if its size is not ``size``."""
-        ...
+        with self.opened(name) as (file, found):
+            if size is not None and found != size:
+                message = f"has {found:,} bytes, and the manifest says {size:,}."
+                raise BundleInvalid(message, file=name, field="size", expected=size, found=found)
+            digest, left = hashlib.sha256(), found
+            while left and (piece := file.read(min(left, _PIECE))):
+                digest.update(piece)
+                left -= len(piece)
+            return found - left, digest.hexdigest()
 
 
-class MemoryFiles:
+class MemoryFiles(BundleFiles):
     """A bundle in memory: bytes by name."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
@@ -67,19 +86,11 @@ class MemoryFiles:
     def names(self) -> Iterator[str]:
         return iter(self._files)
 
-    def read(self, name: str, limit: int | None = None) -> bytes:
-        data = self._files.get(name)
-        if data is None:
+    @contextmanager
+    def opened(self, name: str) -> Iterator[tuple[BinaryIO, int]]:
+        if name not in self._files:
             raise missing(name)
-        if limit is not None and len(data) > limit:
-            raise too_large(name, len(data), limit)
-        return data
-
-    def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
-        data = self.read(name)
-        if size is not None and len(data) != size:
-            raise wrong_size(name, size, len(data))
-        return len(data), hashlib.sha256(data).hexdigest()
+        yield io.BytesIO(self._files[name]), len(self._files[name])
 
 
 def verify(
@@ -128,15 +139,6 @@ def missing(name: str) -> BundleInvalid:
     return BundleInvalid("is missing.", file=name)
 
 
-def too_large(name: str, size: int, limit: int) -> BundleInvalid:
-    return BundleInvalid(f"has {size:,} bytes, over the limit of {limit:,}.", file=name)
-
-
-def wrong_size(name: str, expected: int, found: int) -> BundleInvalid:
-    message = f"has {found:,} bytes, and the manifest says {expected:,}."
-    return BundleInvalid(message, file=name, field="size", expected=expected, found=found)
-
-
 def _check_envelope(
     files: BundleFiles, manifest: bytes, keys: Sequence[PublicKey] | None, threshold: int
 ) -> None:
@@ -156,11 +158,11 @@ def _check_envelope(
 
 def _check_names(names: Iterable[str], manifest: Manifest) -> dict[str, list[str]]:
     """Check that the files are those of the manifest, and return the names in each folder, without suffix."""
-    if names == _PLAIN and not any(map(manifest.tree, _SUFFIX)):
+    if names == _PLAIN and not any(map(manifest.files.get, _SUFFIX)):
         return {}
     wanted = set(_PLAIN)
     names = sorted(set(names) - {ENVELOPE})
-    trees: dict[str, list[str]] = {name: [] for name in _SUFFIX if manifest.tree(name) is not None}
+    trees: dict[str, list[str]] = {name: [] for name in _SUFFIX if manifest.files[name] is not None}
     for name in names:
         if name in wanted:
             wanted.remove(name)
@@ -171,7 +173,7 @@ def _check_names(names: Iterable[str], manifest: Manifest) -> dict[str, list[str
         if found is None or name != f"{folder}/{stem}{_SUFFIX[f'{folder}/']}" or not HEX.fullmatch(stem):
             raise BundleInvalid("is not in the manifest. Remove it.", file=name[:200])
         found.append(stem)
-        if len(found) > cast("TreeRecord", manifest.tree(f"{folder}/")).files:
+        if len(found) > manifest.files[f"{folder}/"]["files"]:
             raise BundleInvalid("has more files than the manifest says.", file=f"{folder}/")
     if wanted:
         raise missing(min(wanted))
@@ -194,9 +196,9 @@ def _check_volatile(files: BundleFiles, bundle_id: str) -> None:
 
 
 def _check_file(files: BundleFiles, manifest: Manifest, name: str) -> None:
-    record = manifest.file(name)
+    record = manifest.files[name]
     try:
-        _, digest = files.sha256(name, record.size)
+        _, digest = files.sha256(name, record["bytes"])
     except BundleInvalid as error:
         line = None if error.field is None else _first_line(files, name, manifest.id)
         if line is None:
@@ -208,19 +210,19 @@ def _check_file(files: BundleFiles, manifest: Manifest, name: str) -> None:
             expected=error.expected,
             found=error.found,
         ) from None
-    if digest != record.sha256:
+    wanted = record["sha256"]
+    if digest != wanted:
         line = _first_line(files, name, manifest.id) or "sha256"
-        message = (
-            f"differs; the file hashes to {digest[:12]}..., and the manifest says {record.sha256[:12]}..."
-        )
-        raise BundleInvalid(message, file=name, field=line, expected=record.sha256, found=digest)
+        message = f"differs; the file hashes to {digest[:12]}..., and the manifest says {wanted[:12]}..."
+        raise BundleInvalid(message, file=name, field=line, expected=wanted, found=digest)
 
 
 def _check_tree(files: BundleFiles, manifest: Manifest, folder: str, found: list[str]) -> None:
-    record = cast("TreeRecord", manifest.tree(folder))
-    if len(found) != record.files:
-        message = f"has {len(found):,} files, and the manifest says {record.files:,}."
-        raise BundleInvalid(message, file=folder, field="files", expected=record.files, found=len(found))
+    record = manifest.files[folder]
+    count = record["files"]
+    if len(found) != count:
+        message = f"has {len(found):,} files, and the manifest says {count:,}."
+        raise BundleInvalid(message, file=folder, field="files", expected=count, found=len(found))
     total = 0
     for stem in sorted(found):
         name = f"{folder}{stem}{_SUFFIX[folder]}"
@@ -229,7 +231,7 @@ def _check_tree(files: BundleFiles, manifest: Manifest, folder: str, found: list
         if digest != stem:
             message = f"hashes to {digest[:12]}..., which is not its name."
             raise BundleInvalid(message, file=name, field="sha256", expected=stem, found=digest)
-    if tree_digest(found) != record.sha256 or total != record.size:
+    if tree_digest(found) != record["sha256"] or total != record["bytes"]:
         raise BundleInvalid("has other files than the manifest says.", file=folder, field="sha256")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import weakref
 from collections.abc import Iterable, Iterator
@@ -16,20 +15,17 @@ from tokenbox.proof.archive import ArchiveFiles
 from tokenbox.proof.bundle import DECISIONS, INPUTS, MANIFEST, VOLATILE
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.manifest import HEX
-from tokenbox.proof.verify import claimed_id, missing, too_large, wrong_size
+from tokenbox.proof.verify import BundleFiles, claimed_id, missing
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from tokenbox.proof.verify import BundleFiles
-
-_PIECE = 1 << 20
 _FOLDERS = ("summaries", "texts")
 # The files of a bundle without folders and signatures.
 _SMALLEST = frozenset({MANIFEST, INPUTS, DECISIONS, VOLATILE})
 
 
-class FolderFiles:
+class FolderFiles(BundleFiles):
     """The files of a bundle in a folder. Links are not followed, and only regular files are read."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -56,22 +52,6 @@ class FolderFiles:
         except OSError as error:
             raise _unreadable(".", error) from None
 
-    def read(self, name: str, limit: int) -> bytes:
-        with self._opened(name) as (file, size):
-            if size > limit:
-                raise too_large(name, size, limit)
-            return file.read(size)
-
-    def sha256(self, name: str, size: int | None = None) -> tuple[int, str]:
-        with self._opened(name) as (file, found):
-            if size is not None and found != size:
-                raise wrong_size(name, size, found)
-            digest, left = hashlib.sha256(), found
-            while left and (piece := file.read(min(left, _PIECE))):
-                digest.update(piece)
-                left -= len(piece)
-            return found - left, digest.hexdigest()
-
     def _inside(self, folder: os.DirEntry[str]) -> Iterator[str]:
         empty = True
         with os.scandir(folder.path) as entries:
@@ -84,8 +64,7 @@ class FolderFiles:
             yield f"{folder.name}/"
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[tuple[BinaryIO, int]]:
-        """Yield a regular file, and its size in bytes."""
+    def opened(self, name: str) -> Iterator[tuple[BinaryIO, int]]:
         try:
             with open_regular(f"{self.path}/{name}", links=False) as file:
                 yield file, os.fstat(file.fileno()).st_size

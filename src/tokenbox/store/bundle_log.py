@@ -82,7 +82,7 @@ class Checkpoint:
                 and _TIME.fullmatch(time)
             ):
                 return cls(size, root, time, volatile)
-        raise LogInvalid("is not a checkpoint.", file=f"{LOG}/{CHECKPOINTS}", field=place)
+        raise _invalid(CHECKPOINTS, "is not a checkpoint.", place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,7 @@ class BundleLog:
                 line = file.read(_LINE)
                 name = line[:-1].decode("ascii", "replace")
                 if not HEX.fullmatch(name) or not line.endswith(b"\n"):
-                    message = "is not the id of a bundle."
-                    raise LogInvalid(message, file=f"{LOG}/{ENTRIES}", field=f"line {number + 1}")
+                    raise _invalid(ENTRIES, "is not the id of a bundle.", f"line {number + 1}")
                 yield name
 
     def pending(self) -> str | None:
@@ -213,11 +212,11 @@ class BundleLog:
         """Return the proof that a bundle is in the log of the last checkpoint. Raises :class:`LogInvalid`."""
         number = next((place for place, name in enumerate(self.ids()) if name == bundle_id), None)
         if number is None:
-            raise LogInvalid(f"does not have {bundle_id[:12]}.", file=f"{LOG}/{ENTRIES}")
+            raise _invalid(ENTRIES, f"does not have {bundle_id[:12]}.")
         latest = max(self.checkpoints(), key=lambda one: one[0].size, default=None)
         if latest is None or number >= latest[0].size:
             message = f"does not cover {bundle_id[:12]} yet. Set proof.sign_with, and write a bundle."
-            raise LogInvalid(message, file=f"{LOG}/{CHECKPOINTS}")
+            raise _invalid(CHECKPOINTS, message)
         checkpoint, envelope = latest
         with self._open(HASHES, "rb") as hashes:
             path = merkle.inclusion(number, checkpoint.size, _reader(hashes))
@@ -283,12 +282,19 @@ class BundleLog:
                 os.fsync(file.fileno())
 
 
+def _invalid(
+    name: str, message: str, place: str | None = None, *, expected: object = None, found: object = None
+) -> LogInvalid:
+    """Return the error for a file of the log."""
+    return LogInvalid(message, file=f"{LOG}/{name}", field=place, expected=expected, found=found)
+
+
 def read_checkpoint(line: bytes, place: str) -> Checkpoint:
     """Return the checkpoint in an envelope, without checking signatures. Raises :class:`LogInvalid`."""
     try:
         return Checkpoint.of(payload_of(line, CHECKPOINT_TYPE), place)
     except SignatureInvalid:
-        raise LogInvalid("is not a checkpoint.", file=f"{LOG}/{CHECKPOINTS}", field=place) from None
+        raise _invalid(CHECKPOINTS, "is not a checkpoint.", place) from None
 
 
 def verify_log(
@@ -318,7 +324,7 @@ def verify_log(
         return
     for name in entered.keys() - set(bundles()):
         message = f"has {name[:12]}, and the store does not: the bundle was deleted."
-        yield LogInvalid(message, file=f"{LOG}/{ENTRIES}", field=f"line {entered[name]}")
+        yield _invalid(ENTRIES, message, f"line {entered[name]}")
     for name in sorted(before - entered.keys() - {pending}):
         yield LogInvalid("is not in the log.", file=name)
     if keys is not None:
@@ -336,40 +342,35 @@ def _entries(
     for number, name in enumerate(log.ids(), 1):
         if name in entered:
             message = f"enters {name[:12]} again, which is entry {entered[name]}."
-            yield LogInvalid(message, file=f"{LOG}/{ENTRIES}", field=f"line {number}")
+            yield _invalid(ENTRIES, message, f"line {number}")
         entered.setdefault(name, number)
         tree.add(name.encode())
-        here = wanted.pop(number, [])
-        yield from _disagreeing(here, tree)
-        yield from _remade(log, name, [one for one in here if one[1].root == tree.root.hex()])
+        if here := wanted.pop(number, []):
+            root = tree.root.hex()
+            yield from _disagreeing(here, root)
+            yield from _remade(log, name, [one for one in here if one[1].root == root])
     for place, checkpoint in (one for later in wanted.values() for one in later):
-        yield LogInvalid(
+        message = (
             f"states that at {checkpoint.time} there were {plural(checkpoint.size, 'entry', 'entries')}, "
-            f"and there are {tree.entries:,}: the log was cut.",
-            file=f"{LOG}/{CHECKPOINTS}",
-            field=place,
-            expected=checkpoint.size,
-            found=tree.entries,
+            f"and there are {tree.entries:,}: the log was cut."
         )
+        yield _invalid(CHECKPOINTS, message, place, expected=checkpoint.size, found=tree.entries)
 
 
-def _disagreeing(checkpoints: Sequence[tuple[str, Checkpoint]], tree: merkle.Growing) -> Iterator[LogInvalid]:
+def _disagreeing(checkpoints: Sequence[tuple[str, Checkpoint]], root: str) -> Iterator[LogInvalid]:
     for place, checkpoint in checkpoints:
-        if checkpoint.root != tree.root.hex():
-            yield LogInvalid(
+        if checkpoint.root != root:
+            message = (
                 f"signed other entries than the first {checkpoint.size:,} of this log: they were changed or "
-                "reordered, or it is the log of a fork.",
-                file=f"{LOG}/{CHECKPOINTS}",
-                field=place,
-                expected=checkpoint.root,
-                found=tree.root.hex(),
+                "reordered, or it is the log of a fork."
             )
+            yield _invalid(CHECKPOINTS, message, place, expected=checkpoint.root, found=root)
 
 
 def _remade(log: BundleLog, name: str, checkpoints: Sequence[tuple[str, Checkpoint]]) -> Iterator[LogInvalid]:
     """Yield each checkpoint of the bundle that signed another ``volatile.json`` of it."""
     with suppress(OSError):  # that it cannot be read, verifying the bundle says
-        found = log.volatile_digest(name) if checkpoints else ""
+        found = log.volatile_digest(name)
         for place, checkpoint in checkpoints:
             if checkpoint.volatile != found:
                 yield LogInvalid(
@@ -432,9 +433,7 @@ def _reader(hashes: BinaryIO) -> Callable[[int], bytes]:
         data = hashes.read(merkle.HASH_SIZE)
         hashes.seek(0, os.SEEK_END)
         if len(data) < merkle.HASH_SIZE:
-            raise LogInvalid(
-                "is too short.", file=f"{LOG}/{HASHES}", field=f"byte {index * merkle.HASH_SIZE}"
-            )
+            raise _invalid(HASHES, "is too short.", f"byte {index * merkle.HASH_SIZE}")
         return data
 
     return read
