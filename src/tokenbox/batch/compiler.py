@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections import Counter as Numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -118,8 +118,7 @@ class RowCompiler:
             counts = api.count_texts(texts, tokenizer=self.texts)
             for place, text, count in zip(places, texts, counts, strict=True):
                 digest = hashlib.sha256(text.encode()).hexdigest()
-                columns = {"total": count.total, "exact": count.exact, "digest": digest}
-                results[place] = RowResult(columns, RowOutcome.WHOLE, count.total, count.exact, 0)
+                results[place] = _counted(count.total, digest, exact=count.exact)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException:  # noqa: BLE001  # each row is then compiled alone, which finds the failing one
@@ -137,27 +136,19 @@ class RowCompiler:
         else:
             request = {"messages": content, "tools": self.cells.tools(row) or []}
             found = api.count(request, tokenizer=self.requests)
-        columns = {"total": found.total, "exact": found.exact, "digest": _digest(content)}
-        return RowResult(columns, RowOutcome.WHOLE, found.total, found.exact, 0)
+        return _counted(found.total, _digest(content), exact=found.exact)
 
     def fit(self, row: Row) -> RowResult:
         messages = self.cells.content(row, Task.FIT)
         fitted = api.fit(messages, self.cells.needed_budget(row), self.requests, tools=self.cells.tools(row))
-        cut = bool(fitted.gone or fitted.shortened)
-        short = {
-            "kept": len(fitted.messages) - len(fitted.shortened),
-            "shortened": len(fitted.shortened),
-            "evicted": len(fitted.gone),
-        }
-        columns = {
-            "messages": fitted.messages,
-            "total": fitted.total,
-            "exact": fitted.exact,
-            "digest": fitted.digest,
-            **self._decided(short, lambda: fitted.to_dict()["exchanges"]),
-        }
-        saved = sum(fitted.sizes) - sum(fitted.sizes_now.values())
-        return RowResult(columns, _cut(cut=cut), fitted.total, fitted.exact, saved)
+        gone, shortened = len(fitted.gone), len(fitted.shortened)
+        return self._decided(
+            _counted(fitted.total, fitted.digest, exact=fitted.exact, messages=fitted.messages),
+            {"kept": len(fitted.messages) - shortened, "shortened": shortened, "evicted": gone},
+            lambda: fitted.to_dict()["exchanges"],
+            cut=bool(gone or shortened),
+            saved=sum(fitted.sizes) - sum(fitted.sizes_now.values()),
+        )
 
     def layout(self, row: Row) -> RowResult:
         if self.plan.content is None and first_given(row, _LAYOUT) == "sections":
@@ -200,19 +191,17 @@ class RowCompiler:
     def _laid_out(self, made: Layout, *, as_messages: bool | None) -> RowResult:
         messages = made.count is not None if as_messages is None else as_messages
         exact = made.tokenizer.exact if made.count is None else made.count.exact
-        sections = made.sections
-        short = Numbers(section.decision.value for section in sections)
-        columns = {
-            "text": None if messages else made.text,
-            "messages": made.messages() if messages else None,
-            "total": made.total,
-            "exact": exact,
-            "digest": made.digest,
-            **self._decided(dict(sorted(short.items())), lambda: [one.to_dict() for one in sections]),
-        }
-        cut = any(short[decision] for decision in _SHORTER)
-        saved = sum(made.base_sizes) - sum(made.sizes)
-        return RowResult(columns, _cut(cut=cut), made.total, exact, max(0, saved))
+        short = _numbers(section.decision.value for section in made.sections)
+        shown = (
+            {"text": None, "messages": made.messages()} if messages else {"text": made.text, "messages": None}
+        )
+        return self._decided(
+            _counted(made.total, made.digest, exact=exact, **shown),
+            short,
+            lambda: [section.to_dict() for section in made.sections],
+            cut=not short.keys().isdisjoint(_SHORTER),
+            saved=max(0, sum(made.base_sizes) - sum(made.sizes)),
+        )
 
     def enforce(self, row: Row) -> RowResult:
         from tokenbox import ctx  # only this task has settings
@@ -225,16 +214,13 @@ class RowCompiler:
             tools=self.cells.tools(row),
             config=self.plan.settings,
         )
-        short = {"over": found.why.over, "limit": found.limits.input_limit, "basis": found.why.verdict.basis}
-        columns = {
-            "ok": found.ok,
-            "total": found.tokens_in,
-            "exact": found.exact,
-            "digest": _digest([content, found.ok, found.limits.to_dict()]),
-            **self._decided(short, lambda: {"why": found.why.to_dict(), "plan": [r.say for r in found.plan]}),
-        }
-        outcome = RowOutcome.WHOLE if found.ok else RowOutcome.REFUSED
-        return RowResult(columns, outcome, found.tokens_in, found.exact, 0)
+        digest = _digest([content, found.ok, found.limits.to_dict()])
+        result = self._decided(
+            _counted(found.tokens_in, digest, exact=found.exact, ok=found.ok),
+            {"over": found.why.over, "limit": found.limits.input_limit, "basis": found.why.verdict.basis},
+            lambda: {"why": found.why.to_dict(), "plan": [remedy.say for remedy in found.plan]},
+        )
+        return result if found.ok else replace(result, outcome=RowOutcome.REFUSED)
 
     def select(self, row: Row) -> RowResult:
         chunks = self.cells.content(row, Task.SELECT)
@@ -252,15 +238,14 @@ class RowCompiler:
             {"index": one.index, "form": one.form, "size": one.size, "reason": one.reason.value}
             for one in found.chunks
         ]
-        columns = {
-            "text": found.text,
-            "total": found.total,
-            "exact": found.exact,
-            "digest": _digest([found.text, found.total, found.budget, whole]),
-            **self._decided({"shown": list(found.shown), "of": len(chunks)}, lambda: whole),
-        }
-        cut = any(one.form != 0 for one in found.chunks)
-        return RowResult(columns, _cut(cut=cut), found.total, found.exact, None)
+        digest = _digest([found.text, found.total, found.budget, whole])
+        return self._decided(
+            _counted(found.total, digest, exact=found.exact, text=found.text),
+            {"shown": list(found.shown), "of": len(chunks)},
+            lambda: whole,
+            cut=any(one.form != 0 for one in found.chunks),
+            saved=None,
+        )
 
     def pack(self, row: Row) -> RowResult:
         named = self.cells.content(row, Task.PACK)
@@ -275,18 +260,14 @@ class RowCompiler:
             mode=self.plan.mode,
             cache=self._cache,
         )
-        short = Numbers(file.shown.name.lower() for file in found.files)
-        columns = {
-            "text": found.text,
-            "total": found.total,
-            "exact": found.rendering.tokenizer.exact,
-            "digest": found.rendering.digest,
-            **self._decided(dict(sorted(short.items())), lambda: [file.to_dict() for file in found.files]),
-        }
-        given = sum(file.tokens or 0 for file in found.files)
-        cut = any(name != "full" and count for name, count in short.items())
-        return RowResult(
-            columns, _cut(cut=cut), found.total, found.rendering.tokenizer.exact, max(0, given - found.total)
+        short = _numbers(file.shown.name.lower() for file in found.files)
+        rendering = found.rendering
+        return self._decided(
+            _counted(found.total, rendering.digest, exact=rendering.tokenizer.exact, text=found.text),
+            short,
+            lambda: [file.to_dict() for file in found.files],
+            cut=bool(short.keys() - {"full"}),
+            saved=max(0, sum(file.tokens or 0 for file in found.files) - found.total),
         )
 
     def render(self, row: Row) -> RowResult:
@@ -300,27 +281,30 @@ class RowCompiler:
             self.plan.mode,
             cache=self._cache,
         )
-        short = Numbers(block.form.value for block in found.blocks)
-        exact = found.tokenizer.exact
-        columns = {
-            "text": found.text,
-            "total": found.total,
-            "exact": exact,
-            "digest": found.digest,
-            **self._decided(dict(sorted(short.items())), lambda: [block.to_dict() for block in found.blocks]),
-        }
-        saved = sum(max(0, block.base_size - block.size) for block in found.blocks)
-        cut = any(form != "full" and count for form, count in short.items())
-        return RowResult(columns, _cut(cut=cut), found.total, exact, saved)
+        short = _numbers(block.form.value for block in found.blocks)
+        return self._decided(
+            _counted(found.total, found.digest, exact=found.tokenizer.exact, text=found.text),
+            short,
+            lambda: [block.to_dict() for block in found.blocks],
+            cut=bool(short.keys() - {"full"}),
+            saved=sum(max(0, block.base_size - block.size) for block in found.blocks),
+        )
 
-    def _decided(self, short: object, whole: Callable[[], object]) -> dict[str, object]:
-        match self.plan.decisions:
-            case Decisions.NONE:
-                return {}
-            case Decisions.SHORT:
-                return {"decisions": short}
-            case Decisions.WHOLE:
-                return {"decisions": whole()}
+    def _decided(
+        self,
+        result: RowResult,
+        short: object,
+        whole: Callable[[], object],
+        *,
+        cut: bool = False,
+        saved: int | None = 0,
+    ) -> RowResult:
+        """Return the result with its decisions, as far as the plan asks for them, and its figures."""
+        shown = {Decisions.SHORT: lambda: short, Decisions.WHOLE: whole}.get(self.plan.decisions)
+        columns = result.columns if shown is None else {**result.columns, "decisions": shown()}
+        return replace(
+            result, columns=columns, outcome=RowOutcome.CUT if cut else RowOutcome.WHOLE, saved=saved
+        )
 
 
 _LAYOUT = ("sections", *CONTENT[Task.LAYOUT])
@@ -336,8 +320,15 @@ _TASKS: Mapping[Task, Callable[[RowCompiler, Row], RowResult]] = {
 }
 
 
-def _cut(*, cut: bool) -> RowOutcome:
-    return RowOutcome.CUT if cut else RowOutcome.WHOLE
+def _counted(total: int, digest: str, *, exact: bool, **columns: object) -> RowResult:
+    """Return the result of a row with all of its input: these columns, and those of every task."""
+    columns |= {"total": total, "exact": exact, "digest": digest}
+    return RowResult(columns, RowOutcome.WHOLE, total, exact, 0)
+
+
+def _numbers(decisions: Iterable[str]) -> dict[str, int]:
+    """Return how often each decision was made, in the order of their names."""
+    return dict(sorted(Counter(decisions).items()))
 
 
 def _release_memory() -> None:
