@@ -20,7 +20,7 @@ from tokenbox.batch import process
 from tokenbox.batch.engines import EngineName
 from tokenbox.batch.errors import BatchError, WorkersFailed
 from tokenbox.batch.plan import BatchPlan
-from tokenbox.batch.process import ProcessEngine
+from tokenbox.batch.process import run_processes
 from tokenbox.batch.runs import RunOptions
 from tokenbox.batch.runs import run as run_plan
 from tokenbox.batch.shards import RowFormat, shard_input
@@ -137,7 +137,7 @@ def test_an_engine_that_is_closed_leaves_nobody(rows: Path, tmp_path: Path) -> N
 
     sharded = shard_input(str(rows), shard_size=8_000)
     places = OutputPlaces.of(str(tmp_path / "out"), None, RowFormat.JSONL)
-    engine = ProcessEngine(2).run(PLAN, _jobs(sharded, PLAN, places, RunOptions(), None, None))
+    engine = run_processes(2, PLAN, _jobs(sharded, PLAN, places, RunOptions(), None, None))
     next(engine)
     engine.close()  # type: ignore[attr-defined]  # a generator
     children = [" ".join(child.cmdline()) for child in psutil.Process().children()]

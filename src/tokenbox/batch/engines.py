@@ -1,24 +1,20 @@
-"""The engines that compile shards. All give the same records; only their order may differ.
-
-``run(plan, jobs)`` of an engine yields marks and records, and raises ``BatchError``. Closing the iterator
-stops all work.
-"""
+"""The engines that compile shards. All give the same records; only their order may differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import InvalidPlan
 from tokenbox.batch.plan import one_of
-from tokenbox.batch.process import ProcessEngine, cores
+from tokenbox.batch.process import cores, run_processes
 from tokenbox.batch.work import bytes_of, compile_shard
 from tokenbox.errors import shown
 
 if TYPE_CHECKING:
-    from tokenbox.batch.on_ray import RayEngine
     from tokenbox.batch.plan import BatchPlan
     from tokenbox.batch.work import Event, Job
 
@@ -32,13 +28,15 @@ class EngineName(StrEnum):
     RAY = "ray"
 
 
-class InlineEngine:
-    """Compiles in this process, one shard after another."""
+Engine = Callable[["BatchPlan", Sequence["Job"]], Iterator["Event"]]
+"""An engine yields marks and records, and raises ``BatchError``. Closing the iterator stops all work."""
 
-    def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
-        compiler = RowCompiler(plan, bytes_of(jobs))
-        for job in jobs:
-            yield from compile_shard(job, plan, compiler)
+
+def run_inline(plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
+    """Compile in this process, one shard after another."""
+    compiler = RowCompiler(plan, bytes_of(jobs))
+    for job in jobs:
+        yield from compile_shard(job, plan, compiler)
 
 
 # The minimum input size for worker processes: each takes about a second to start, and loads a vocabulary.
@@ -52,7 +50,7 @@ def engine_of(
     address: str | None = None,
     size: int = 0,
     shards: int = 1,
-) -> tuple[InlineEngine | ProcessEngine | RayEngine, EngineName, int]:
+) -> tuple[Engine, EngineName, int]:
     """Return the engine, its name (``auto`` resolved) and its number of workers.
 
     ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed, and :class:`InvalidPlan`
@@ -69,11 +67,11 @@ def engine_of(
         if address is not None:
             name = EngineName.RAY
     if name is EngineName.INLINE:
-        return InlineEngine(), name, 1
+        return run_inline, name, 1
     if name is EngineName.PROCESS:
         count = max(1, min(workers or cores(), shards))
-        return ProcessEngine(count), name, count
+        return partial(run_processes, count), name, count
     from tokenbox.batch.on_ray import RayEngine  # an extra
 
     engine = RayEngine(workers, address)
-    return engine, name, engine.workers
+    return engine.run, name, engine.workers

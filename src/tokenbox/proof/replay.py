@@ -8,14 +8,14 @@ other than those in FUNCTIONS.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.conversation import ChatFormat
 from tokenbox.conversation.counters import counter_of
-from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, UnknownTokenizer
+from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, UnknownTokenizer, shown
 from tokenbox.proof.bundle import MANIFEST, TEXTS, build
 from tokenbox.proof.calls import CODE, MESSAGES, Recorded, broken, proven
 from tokenbox.proof.contents import (
@@ -32,7 +32,6 @@ from tokenbox.proof.of_blocks import CHOICE, RENDER_BLOCKS
 from tokenbox.proof.of_messages import FIT
 from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
 from tokenbox.proof.of_sections import LAYOUT
-from tokenbox.proof.reasons import reason
 from tokenbox.proof.verify import MemoryFiles
 from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import FILE_PREFIX, get
@@ -106,7 +105,7 @@ def compared(contents: Contents, evidence: Evidence, taken: frozenset[str] = fro
         if value is not None and is_underived(name)
     ]
     found = tuple(one for one in differences(contents, again) if not is_underived(one.field))
-    return Replay(found, tuple(dict.fromkeys(uncompared)), reason(contents, again) if found else None)
+    return Replay(found, tuple(dict.fromkeys(uncompared)), _reason(contents, again) if found else None)
 
 
 def _without_index(field: str) -> str:
@@ -224,3 +223,57 @@ def _is_estimate_here(recorded: Recorded, counter: Any) -> bool:  # noqa: ANN401
     identity = cast("Record", recorded.predicate["tokenizer"])
     same = counter.identity.fingerprint == identity["fingerprint"]
     return same and identity["exact"] is False and bool(counter.identity.exact)
+
+
+# Why a replay differs: another rule, lens, tokenizer or release made the bundle.
+# The number of a rule is raised if the same inputs may have another outcome than before (docs/stability.md).
+# So if all versions are the same, the recorded outcome does not follow from the recorded inputs.
+_NUMBERED: Final = re.compile(r"([\w.-]{1,100})[@/]([0-9]{1,9})")
+
+
+def _reason(bundle: Contents, again: Contents) -> str:
+    """Return a sentence on what made the bundle, if that can explain the differences of its replay."""
+    theirs, ours = _numbers(bundle), _numbers(again)
+    others = [
+        (name, number, ours[name]) for name, number in theirs.items() if ours.get(name, number) != number
+    ]
+    if others:
+        age = "an older" if any(number < here for _, number, here in others) else "a newer"
+        names = ", ".join(f"version {number:,} of {name} (here {here:,})" for name, number, here in others)
+        return f"The bundle was made by {age} rule: {names}. {_what_repeats(bundle, again)}"
+    before, now = bundle.manifest.predicate, again.manifest.predicate
+    made_by, here = before["tokenizer"], now["tokenizer"]
+    if made_by != here:
+        counters = [f"{shown(one['name'])} {one['version']:.100}".rstrip() for one in (made_by, here)]
+        other = "another version or kind of it" if counters[0] == counters[1] else counters[1]
+        return f"The bundle was made with the tokenizer {counters[0]}, and the replay counted with {other}."
+    if before["engine"] != now["engine"]:
+        return f"The bundle was made by another release. {_what_repeats(bundle, again)}"
+    return (
+        "The bundle names the same rules, tokenizer and release as this replay: its record does not follow "
+        "from its inputs, or an unreleased build made it."
+    )
+
+
+def _what_repeats(bundle: Contents, again: Contents) -> str:
+    engine, here = (one.manifest.predicate["engine"] for one in (bundle, again))
+    release = f"{engine['name']:.100} {engine['version']:.100}"
+    if engine == here:
+        return f"Only the build of {release} that made it repeats its decision."
+    return f"To repeat its decision, replay it with {release}."
+
+
+def _numbers(contents: Contents) -> dict[str, int]:
+    """Return the version of each rule and lens that a bundle names."""
+    texts = [str(contents.manifest.predicate["algorithm"]), *_lenses(contents)]
+    found = [match for text in texts for match in _NUMBERED.finditer(text)]
+    return {match[1]: int(match[2]) for match in found}
+
+
+def _lenses(contents: Contents) -> Iterator[str]:
+    for record in contents.inputs:
+        fields = record["fields"]
+        forms = fields.get("forms")
+        for one in (fields, *(forms if isinstance(forms, list) else ())):
+            if isinstance(one, dict) and isinstance(one.get("lenses"), str):
+                yield one["lenses"]
