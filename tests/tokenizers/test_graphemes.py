@@ -12,8 +12,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox.tokenizers.grapheme_classes import classes
-from tokenbox.tokenizers.graphemes import boundaries, ceil_boundary, floor_boundary, next_boundary
+from tokenbox.tokenizers.graphemes import boundaries, ceil_boundary, classes, floor_boundary, next_boundary
 
 PARTS = (
     *"a b\r\n\t\x00é©ⓐ",
@@ -119,7 +118,7 @@ def test_no_table_of_regex_is_asked() -> None:
     code = """
 import sys
 sys.modules["regex"] = None
-from tokenbox.tokenizers.grapheme_classes import classes
+from tokenbox.tokenizers.graphemes import classes
 from tokenbox.tokenizers.graphemes import boundaries, floor_boundary
 text = "e\\u0301\\u1780\\u17d2\\u179a\\U0001f468\\u200d\\U0001f469"
 print(list(boundaries(text)), floor_boundary(text, 4), floor_boundary(text, 7))

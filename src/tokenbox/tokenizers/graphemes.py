@@ -1,18 +1,21 @@
 r"""The boundaries of extended grapheme clusters (UAX #29), where a text may be cut.
 
 The clusters are those of ``\X`` of the ``regex`` module (which joins a consonant to any virama before it,
-slightly more than rule GB9c requires; it never splits a cluster), by the frozen table of
-:mod:`.grapheme_classes`. All functions are local: they read the clusters around a place, never the whole
-text. A boundary depends on the text on its left and on one character on its right.
+slightly more than rule GB9c requires; it never splits a cluster), by the table ``data/graphemes.txt``. It
+is frozen with the package: Python and ``regex`` have tables of different Unicode versions, and a text must be
+cut at the same places with any of them. All functions are local: they read the clusters around a place, never
+the whole text. A boundary depends on the text on its left and on one character on its right.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
 from typing import Final
-
-from tokenbox.tokenizers.grapheme_classes import classes
 
 # Every character up to this one is a cluster of its own, except CR LF. But U+00A9 and U+00AE are pictographs,
 # which may continue a cluster that is not simple.
@@ -44,6 +47,48 @@ _SURE: Final = re.compile(
 _FLAGS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 # The first window, in characters, of a backward search; it grows fourfold while it is too short.
 _FIRST_WINDOW: Final = 16
+
+
+_HANGUL: Final = 0xAC00
+_MAX_CACHED: Final = 65_536
+
+
+class _Classes(dict[int, str]):
+    """The class of each character by its code point, computed on first use."""
+
+    def __missing__(self, code: int) -> str:
+        starts, letters = _runs()
+        letter = letters[bisect_right(starts, code) - 1]
+        if letter == "H":
+            letter = "B" if (code - _HANGUL) % 28 else "A"  # with and without a final consonant
+        if len(self) >= _MAX_CACHED:
+            self.clear()
+        self[code] = letter
+        return letter
+
+
+_CLASSES: Final = _Classes()
+
+
+def classes(text: str) -> str:
+    """Return the class of each character, as a letter: UAX #29's, with Indic_Conjunct_Break.
+
+    ``r`` CR, ``n`` LF, ``c`` Control, ``P`` Prepend, ``S`` SpacingMark, ``F`` Regional_Indicator, ``L V T``
+    Hangul, ``A`` Hangul LV, ``B`` Hangul LVT, ``Z`` ZWJ, ``E`` Extended_Pictographic, ``C`` Consonant, ``k``
+    Extend and Linker, ``K`` Linker, ``x`` Extend of both, ``X`` Extend, ``o`` other.
+    """
+    return text.translate(_CLASSES)
+
+
+@cache
+def _runs() -> tuple[list[int], str]:
+    """Return the start of each run of one class, and the classes.
+
+    The table has the runs of characters from U+0000 on: how many, in hexadecimal, and the class.
+    """
+    runs = Path(__file__).with_name("data").joinpath("graphemes.txt").read_text("ascii").split()
+    starts = [0, *accumulate(int(run[:-1], 16) for run in runs)]
+    return starts[:-1], "".join(run[-1] for run in runs)
 
 
 def _is_simple(text: str) -> bool:
