@@ -42,7 +42,6 @@ from tokenbox.tokenizers.registry import get
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenbox.batch.evidence import Replayed
     from tokenbox.policy.override import Override
     from tokenbox.proof.evidence import Evidence
     from tokenbox.proof.replay import Replay
@@ -138,7 +137,7 @@ def pack_evidence() -> Evidence:
     return found[-1]
 
 
-def replayed_files(files: BundleFiles, bundle_id: str) -> Replay | Replayed:
+def replayed_files(files: BundleFiles, bundle_id: str) -> Replay:
     """Replay a bundle with texts as ``tokenbox proof replay`` does."""
     contents = read_contents(files, verify(files, bundle_id))
     if contents.manifest.predicate["function"] == BATCH:

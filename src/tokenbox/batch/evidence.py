@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.plan import BatchPlan
@@ -22,12 +22,12 @@ from tokenbox.batch.writing import ShardResults
 from tokenbox.proof import merkle
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input
-from tokenbox.proof.replay import compared
+from tokenbox.proof.replay import Replay, compared
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
     from tokenbox.batch.shards import Sharded
-    from tokenbox.proof.contents import Contents, FieldDifference
+    from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record
 
 FUNCTION = "batch.run"
@@ -99,19 +99,13 @@ def _place(shard: Shard) -> str:
     return name if len(shard.files) == 1 else f"{name} and {len(shard.files) - 1} more files"
 
 
-class Replayed(NamedTuple):
-    """The result of a replay. ``rows`` in ``shards`` of the run's ``of`` shards were compiled again."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed(Replay):
+    """The replay of a run. ``rows`` in ``shards`` of the run's ``of`` shards were compiled again."""
 
-    differences: tuple[FieldDifference, ...]
-    uncompared: tuple[str, ...]
-    reason: str | None
     shards: int
     of: int
     rows: int
-
-    @property
-    def same(self) -> bool:
-        return not self.differences
 
 
 def replay_run(
@@ -154,7 +148,9 @@ def replay_run(
         tally.merge(record.tally)
     evidence = evidence_of_run(plan, sharded, records, tally, compiler.identity)
     found = compared(contents, evidence, _uncompared(len(records), again))
-    return Replayed(found.differences, found.uncompared, found.reason, len(again), len(recorded), rows)
+    return Replayed(
+        found.differences, found.uncompared, found.reason, shards=len(again), of=len(recorded), rows=rows
+    )
 
 
 def _recorded(number: int, given: Record, decision: Record) -> ShardRecord:

@@ -24,7 +24,6 @@ from tokenbox.render.lines import printable
 from tokenbox.store.bundles import Listed
 
 if TYPE_CHECKING:
-    from tokenbox.batch.evidence import Replayed
     from tokenbox.proof.replay import Replay
 
 _NAMES_SHOWN = 12
@@ -136,7 +135,7 @@ def _replay_batch(contents: Contents, given: Sequence[str], sample: int | None, 
 
 def _show_replay(
     contents: Contents,
-    replay: Replay | Replayed,
+    replay: Replay,
     facts: Mapping[str, object] | None = None,
     line: str | None = None,
     *,

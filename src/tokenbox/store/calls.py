@@ -71,18 +71,16 @@ class CallSpan:
     session: str | None = None
 
     def condition(self) -> tuple[str, dict[str, Value]]:
-        parts: list[tuple[str, str, Value]] = []
-        if self.since is not None:
-            parts.append(("started >= :since", "since", time_text(self.since)))
-        if self.until is not None:
-            parts.append(("started < :until", "until", time_text(self.until)))
-        if self.project is not None:
-            parts.append(("project = :project", "project", self.project))
-        if self.session is not None:
-            parts.append(("session = :session", "session", self.session))
-        return " AND ".join(part[0] for part in parts) or "1 = 1", {name: value for _, name, value in parts}
+        given = {name: _value(found) for name in _TESTS if (found := getattr(self, name)) is not None}
+        return " AND ".join(_TESTS[name] for name in given) or "1 = 1", given
 
 
+_TESTS = {
+    "since": "started >= :since",
+    "until": "started < :until",
+    "project": "project = :project",
+    "session": "session = :session",
+}
 EVERYTHING = CallSpan()
 
 

@@ -6,14 +6,18 @@ is a :class:`~tokenbox.store.errors.StoreError`, and a transaction that fails ha
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     Value = object  # None, int, str or Decimal
+
+NO_VALUES: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +33,30 @@ class SqlDialect:
     money_sum: str
 
 
-class Transaction(Protocol):
+class Transaction(ABC):
     """Statements that are executed all or none."""
 
     dialect: SqlDialect
 
-    def rows(self, statement: str, values: Mapping[str, Value] = ...) -> Sequence[Sequence[Any]]:
-        """Return the rows of a query."""
+    @abstractmethod
+    def execute(self, statement: str, values: Mapping[str, Value] | Sequence[Mapping[str, Value]]) -> Any:  # noqa: ANN401  # a DB-API cursor
+        """Execute a statement, or execute it for each of several values, and return the cursor."""
 
-    def change(self, statement: str, values: Mapping[str, Value] = ...) -> int:
+    @abstractmethod
+    def has_table(self, name: str) -> bool: ...
+
+    def rows(self, statement: str, values: Mapping[str, Value] = NO_VALUES) -> Sequence[Sequence[Any]]:
+        """Return the rows of a query."""
+        rows: Sequence[Sequence[Any]] = self.execute(statement, values).fetchall()
+        return rows
+
+    def change(self, statement: str, values: Mapping[str, Value] = NO_VALUES) -> int:
         """Execute a statement, and return the number of rows it changed."""
+        return int(self.execute(statement, values).rowcount)
 
     def change_all(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
         """Execute a statement for each of ``values``, and return the number of rows changed in all."""
-
-    def has_table(self, name: str) -> bool: ...
+        return int(self.execute(statement, values).rowcount) if values else 0
 
 
 class Database(Protocol):

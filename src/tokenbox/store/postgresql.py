@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import MissingExtra
-from tokenbox.store.database import SqlDialect
+from tokenbox.store.database import SqlDialect, Transaction
 from tokenbox.store.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 try:
@@ -18,11 +18,7 @@ except ImportError as error:
     raise MissingExtra.of("a store in PostgreSQL", "gateway") from error
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from tokenbox.store.database import Value
-
-    _Scope = AbstractContextManager["PostgreSQLTransaction"]
 
 DIALECT = SqlDialect(text='TEXT COLLATE "C"', money="NUMERIC", money_sum="SUM")
 CONNECTIONS = 4
@@ -77,28 +73,24 @@ class PostgreSQLDatabase:
             },
         )
 
-    def reading(self) -> _Scope:
-        return self._transaction()
-
-    def writing(self) -> _Scope:
-        return self._transaction()
-
     @contextmanager
-    def migrating(self) -> Iterator[PostgreSQLTransaction]:
-        with self._transaction() as transaction:
-            transaction.rows("SELECT pg_advisory_xact_lock(:key)", {"key": MIGRATION_LOCK})
-            yield transaction
-
-    def close(self) -> None:
-        self._engine.dispose()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[PostgreSQLTransaction]:
+    def writing(self) -> Iterator[Transaction]:
         try:
             with self._engine.begin() as connection:
                 yield PostgreSQLTransaction(connection)
         except exc.SQLAlchemyError as error:
             raise self._failure(error) from error
+
+    reading = writing
+
+    @contextmanager
+    def migrating(self) -> Iterator[Transaction]:
+        with self.writing() as transaction:
+            transaction.rows("SELECT pg_advisory_xact_lock(:key)", {"key": MIGRATION_LOCK})
+            yield transaction
+
+    def close(self) -> None:
+        self._engine.dispose()
 
     def _failure(self, error: exc.SQLAlchemyError) -> StoreError:
         cause = error.orig if isinstance(error, exc.DBAPIError) else None
@@ -114,22 +106,16 @@ class PostgreSQLDatabase:
         return kind(f"{self.name}: {text}", database=self.name)
 
 
-class PostgreSQLTransaction:
-    """Fulfils :class:`~tokenbox.store.database.Transaction`."""
+class PostgreSQLTransaction(Transaction):
+    """A transaction of psycopg, by SQLAlchemy."""
 
     dialect = DIALECT
 
     def __init__(self, connection: sqlalchemy.Connection) -> None:
         self._connection = connection
 
-    def rows(self, statement: str, values: Mapping[str, Value] | None = None) -> Sequence[Sequence[Any]]:
-        return [tuple(row) for row in self._connection.execute(sqlalchemy.text(statement), values or {})]
-
-    def change(self, statement: str, values: Mapping[str, Value] | None = None) -> int:
-        return self._connection.execute(sqlalchemy.text(statement), values or {}).rowcount
-
-    def change_all(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
-        return self._connection.execute(sqlalchemy.text(statement), values).rowcount if values else 0
+    def execute(self, statement: str, values: Mapping[str, Value] | Sequence[Mapping[str, Value]]) -> Any:  # noqa: ANN401  # its cursor
+        return self._connection.execute(sqlalchemy.text(statement), values)
 
     def has_table(self, name: str) -> bool:
         # Not to_regclass, whose cache may be older than a lock that this transaction has waited for.

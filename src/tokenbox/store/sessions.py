@@ -242,25 +242,22 @@ class StoredSession:
         settings: Mapping[str, object] | None = None,
     ) -> SessionInfo:
         """Change the name, model or settings, those that are given."""
-        info = self._info
         if name is not None:
             verify_name(name)
-            info = replace(info, name=name)
-        if model is not None:
-            info = replace(info, model=model)
-        if settings is not None:
-            info = replace(info, settings=dict(settings))
-        info = replace(info, updated=at)
+        given = {"name": name, "model": model, "settings": None if settings is None else dict(settings)}
+        changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        info = replace(self._info, updated=at, **changes)
+        values = _info_values(info)
         with self._database.writing() as transaction:
             others = transaction.rows(
-                "SELECT 1 FROM tokenbox_sessions WHERE name = :name AND id <> :id", _only(info, "name", "id")
+                "SELECT 1 FROM tokenbox_sessions WHERE name = :name AND id <> :id", values
             )
             if others:
                 raise _taken(info.name)
             changed = transaction.change(
                 "UPDATE tokenbox_sessions SET name = :name, model = :model, settings = :settings, "
                 "updated = :updated WHERE id = :id",
-                _only(info, "name", "model", "settings", "updated", "id"),
+                values,
             )
             if not changed:
                 raise self._deleted()
@@ -373,11 +370,6 @@ def _info_values(info: SessionInfo) -> dict[str, Value]:
         "project": None if info.project is None else storable(info.project),
         "settings": json_text(info.settings, "the settings of a session"),
     }
-
-
-def _only(info: SessionInfo, *names: str) -> dict[str, Value]:
-    values = _info_values(info)
-    return {name: values[name] for name in names}
 
 
 def _info(row: Sequence[Any]) -> SessionInfo:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.ledger.cost import EXACT, MOST_COST_DIGITS, ZERO, money, money_text
-from tokenbox.store.database import SqlDialect
+from tokenbox.store.database import SqlDialect, Transaction
 from tokenbox.store.errors import (
     NotAStore,
     StoreBusy,
@@ -30,6 +30,8 @@ from tokenbox.store.errors import (
 )
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from tokenbox.store.database import Value
 
 DIALECT = SqlDialect(text="TEXT", money="TEXT", money_sum="decimal_sum")
@@ -69,10 +71,10 @@ class SQLiteDatabase:
         self._lock = threading.Lock()
         self._connection = self._open()
 
-    def reading(self) -> _Scope:
+    def reading(self) -> AbstractContextManager[Transaction]:
         return self._transaction("BEGIN")
 
-    def writing(self) -> _Scope:
+    def writing(self) -> AbstractContextManager[Transaction]:
         return self._transaction("BEGIN IMMEDIATE")
 
     migrating = writing
@@ -139,7 +141,7 @@ class SQLiteDatabase:
                 return
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[SQLiteTransaction]:
+    def _transaction(self, begin: str) -> Iterator[Transaction]:
         with self._lock, self._failures():
             self._connection.execute(begin)
             try:
@@ -160,28 +162,18 @@ class SQLiteDatabase:
             raise kind(f"{self.name}: {text}", database=self.name) from error
 
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    _Scope = AbstractContextManager["SQLiteTransaction"]
-
-
-class SQLiteTransaction:
-    """Fulfils :class:`~tokenbox.store.database.Transaction`."""
+class SQLiteTransaction(Transaction):
+    """A transaction of the standard library's driver."""
 
     dialect = DIALECT
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def rows(self, statement: str, values: Mapping[str, Value] | None = None) -> Sequence[Sequence[Any]]:
-        return self._connection.execute(statement, _bound(values)).fetchall()
-
-    def change(self, statement: str, values: Mapping[str, Value] | None = None) -> int:
-        return self._connection.execute(statement, _bound(values)).rowcount
-
-    def change_all(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
-        return self._connection.executemany(statement, map(_bound, values)).rowcount if values else 0
+    def execute(self, statement: str, values: Mapping[str, Value] | Sequence[Mapping[str, Value]]) -> Any:  # noqa: ANN401  # its cursor
+        if isinstance(values, Mapping):
+            return self._connection.execute(statement, _bound(values))
+        return self._connection.executemany(statement, map(_bound, values))
 
     def has_table(self, name: str) -> bool:
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = :name", {"name": name}))
@@ -201,10 +193,9 @@ class _DecimalSum:
         return money_text(self._sum)
 
 
-def _bound(values: Mapping[str, Value] | None) -> dict[str, Any]:
+def _bound(values: Mapping[str, Value]) -> dict[str, Any]:
     return {
-        name: money_text(value) if isinstance(value, Decimal) else value
-        for name, value in (values or {}).items()
+        name: money_text(value) if isinstance(value, Decimal) else value for name, value in values.items()
     }
 
 

@@ -11,14 +11,14 @@ import platformdirs
 
 from tokenbox.store.calls import Calls
 from tokenbox.store.errors import StoreUnavailable
+from tokenbox.store.keys import Keys
 from tokenbox.store.migrations import migrate
+from tokenbox.store.owners import Owners
 from tokenbox.store.sessions import Sessions
 from tokenbox.store.sqlite import SQLiteDatabase
 
 if TYPE_CHECKING:
     from tokenbox.store.database import Database
-    from tokenbox.store.keys import Keys
-    from tokenbox.store.owners import Owners
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 SQLITE = "sqlite:///"
@@ -80,36 +80,16 @@ def open_store(where: str | Path | None = None, *, patience: float = 5.0) -> Sto
 class Store:
     """An open store: ``with open_store() as store``. Threads may share it; a forked process opens its own.
 
-    The tables are imported when they are used, because most commands need one of them.
+    ``name``: the path, or the address without its password, for messages.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
-
-    @property
-    def name(self) -> str:
-        """The path, or the address without its password, for messages."""
-        return self.database.name
-
-    @property
-    def calls(self) -> Calls:
-        return Calls(self.database)
-
-    @property
-    def sessions(self) -> Sessions:
-        return Sessions(self.database)
-
-    @property
-    def keys(self) -> Keys:
-        from tokenbox.store.keys import Keys  # of the gateway
-
-        return Keys(self.database)
-
-    @property
-    def owners(self) -> Owners:
-        from tokenbox.store.owners import Owners  # of the gateway
-
-        return Owners(self.database)
+        self.name = database.name
+        self.calls = Calls(database)
+        self.sessions = Sessions(database)
+        self.keys = Keys(database)
+        self.owners = Owners(database)
 
     def close(self) -> None:
         self.database.close()

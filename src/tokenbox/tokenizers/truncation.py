@@ -17,8 +17,9 @@ How exact is "longest"?
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
 
 from tokenbox.errors import TokenizerError, shown
 from tokenbox.integers import whole
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.measures import CutMeasure, Spans
     from tokenbox.tokenizers.patterns import CutRules
     from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer
-
-KEEP: Final = ("head", "tail", "middle", "ends")
 
 _NEAR = 8  # places within this distance are tried one by one
 _CHARS_PER_TOKEN = 4  # the first guess
@@ -92,7 +91,10 @@ class Cuts:
         places: Sequence[int] | None = None,
     ) -> None:
         self.text, self.tokenizer, self.size = text, tokenizer, size
-        self.family = _FAMILIES[keep](text) if places is None else _AT_PLACES[keep](places)
+        of_text = _OF_TEXT.get(keep) if places is None else None
+        self.family = (
+            of_text(text) if of_text else _Family(keep, boundaries(text) if places is None else places)
+        )
 
     def longest(self, max_tokens: int) -> int:
         """Return the size of the longest cut of at most ``max_tokens``."""
@@ -121,23 +123,56 @@ class Cuts:
 # The families of cuts, by size m: a larger m keeps everything that a smaller m keeps.
 
 
-class _Family(Protocol):
-    @property
-    def limit(self) -> int: ...
-    def spans(self, m: int) -> Spans: ...
+def _head(places: Sequence[int], m: int) -> Spans:
+    return ((0, places[m]),)
+
+
+def _tail(places: Sequence[int], m: int) -> Spans:
+    return ((places[len(places) - 1 - m], places[-1]),)
+
+
+def _middle(places: Sequence[int], m: int) -> Spans:
+    front = (len(places) - 1 - m) // 2
+    return ((places[front], places[front + m]),)
+
+
+def _ends(places: Sequence[int], m: int) -> Spans:
+    if m == len(places) - 1:
+        return ((0, places[-1]),)
+    return (0, places[(m + 1) // 2]), (places[len(places) - 1 - m // 2], places[-1])
+
+
+_SPANS: Final[Mapping[str, Callable[[Sequence[int], int], Spans]]] = {
+    "head": _head,
+    "tail": _tail,
+    "middle": _middle,
+    "ends": _ends,
+}
+KEEP: Final = tuple(_SPANS)
+
+
+class _Family:
+    """The cuts at given places that keep ``m`` of the pieces between them."""
+
+    def __init__(self, keep: str, places: Sequence[int]) -> None:
+        self.limit = len(places) - 1
+        self.spans = partial(_SPANS[keep], places)
+
     def snap(self, m: int) -> int:
         """Return the largest allowed size up to ``m``."""
+        return max(0, min(m, self.limit))
 
     def following(self, m: int) -> Iterator[int]:
         """Yield the allowed sizes after the allowed size ``m``, ascending."""
+        return iter(range(m + 1, self.limit + 1))
 
 
-class _Head:
+class _Prefixes(_Family):
+    """The prefixes of a text by their characters, at cluster boundaries, which are found when needed."""
+
     def __init__(self, text: str) -> None:
-        self.text, self.limit = text, len(text)
-
-    def spans(self, m: int) -> Spans:
-        return ((0, m),)
+        super().__init__("head", range(len(text) + 1))
+        self.text = text
 
     def snap(self, m: int) -> int:
         return floor_boundary(self.text, m)
@@ -148,12 +183,12 @@ class _Head:
             yield m
 
 
-class _Tail:
-    def __init__(self, text: str) -> None:
-        self.text, self.limit = text, len(text)
+class _Suffixes(_Family):
+    """The same of its suffixes."""
 
-    def spans(self, m: int) -> Spans:
-        return ((self.limit - m, self.limit),)
+    def __init__(self, text: str) -> None:
+        super().__init__("tail", range(len(text) + 1))
+        self.text = text
 
     def snap(self, m: int) -> int:
         return self.limit - ceil_boundary(self.text, self.limit - m)
@@ -168,55 +203,7 @@ class _Tail:
             place = start
 
 
-class _Pieces:
-    """Cuts at given places that keep ``m`` of the pieces between them."""
-
-    def __init__(self, places: Sequence[int]) -> None:
-        self.places = places
-        self.limit = len(places) - 1
-
-    def snap(self, m: int) -> int:
-        return max(0, min(m, self.limit))
-
-    def following(self, m: int) -> Iterator[int]:
-        return iter(range(m + 1, self.limit + 1))
-
-
-class _First(_Pieces):
-    def spans(self, m: int) -> Spans:
-        return ((0, self.places[m]),)
-
-
-class _Last(_Pieces):
-    def spans(self, m: int) -> Spans:
-        return ((self.places[self.limit - m], self.places[-1]),)
-
-
-class _Middle(_Pieces):
-    def spans(self, m: int) -> Spans:
-        front = (self.limit - m) // 2
-        return ((self.places[front], self.places[front + m]),)
-
-
-class _Ends(_Pieces):
-    def spans(self, m: int) -> Spans:
-        if m == self.limit:
-            return ((0, self.places[-1]),)
-        return (0, self.places[(m + 1) // 2]), (self.places[self.limit - m // 2], self.places[-1])
-
-
-_FAMILIES: Final[dict[str, Callable[[str], _Family]]] = {
-    "head": _Head,
-    "tail": _Tail,
-    "middle": lambda text: _Middle(boundaries(text)),
-    "ends": lambda text: _Ends(boundaries(text)),
-}
-_AT_PLACES: Final[dict[str, Callable[[Sequence[int]], _Family]]] = {
-    "head": _First,
-    "tail": _Last,
-    "middle": _Middle,
-    "ends": _Ends,
-}
+_OF_TEXT: Final[Mapping[str, Callable[[str], _Family]]] = {"head": _Prefixes, "tail": _Suffixes}
 
 
 # The search.
