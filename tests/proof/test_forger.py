@@ -243,6 +243,23 @@ def test_records_moved_copied_left_out_or_added(kind: str, change: Any, group: s
 
 
 @pytest.mark.parametrize(
+    ("kind", "table", "name", "value"),
+    [
+        ("layout", "arguments", "unknown", {"code": "theirs"}),  # no argument of the call
+        ("estimate", "budget", "tokens", {"value": 300, "source": None}),  # the call has no budget
+        ("layout", "tokenizer", "fingerprint", "0" * 64),
+    ],
+)
+def test_a_field_that_the_call_does_not_have(kind: str, table: str, name: str, value: object) -> None:
+    files = original(kind)[1]
+    records = opened(files)
+    records["predicate"][table][name] = value
+    bundle_id, forged = rehashed(files, records)
+    with suppress(TokenboxError):  # found too
+        assert not replayed_files(MemoryFiles(forged), bundle_id).same
+
+
+@pytest.mark.parametrize(
     ("place", "key"),
     [
         (("inputs", 0, "fields"), "x].from"),
