@@ -60,7 +60,7 @@ def packed(ranks: Ranks, name: str) -> bytes:
     tokens = sorted(ranks, key=ranks.__getitem__)
     body = b"".join((b"TBV1", len(tokens).to_bytes(4, "little"), bytes(map(len, tokens)), *tokens))
     data = lzma.compress(body, preset=9 | lzma.PRESET_EXTREME)
-    if dict(zip(unpack(data, name), range(len(tokens)), strict=True)) != ranks:
+    if dict(zip(unpack(data), range(len(tokens)), strict=True)) != ranks:
         sys.exit(f"{name} has gaps between its ranks, which a packed file cannot hold.")
     return data
 
