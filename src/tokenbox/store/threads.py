@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from tokenbox.store.errors import StoreUnavailable
@@ -29,7 +29,7 @@ class StoreThreads:
     def __init__(self, *, seconds: float = 5.0, threads: int = THREADS) -> None:
         self._seconds = seconds
         self._max_threads = threads
-        self._queries: queue.SimpleQueue[_Query | None] = queue.SimpleQueue()
+        self._queries: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._started = 0
 
@@ -42,7 +42,7 @@ class StoreThreads:
         if not self._idle.acquire(blocking=False) and self._started < self._max_threads:
             self._started += 1
             threading.Thread(target=self._run, name="tokenbox-store", daemon=True).start()
-        self._queries.put(_Query(future, query, arguments))
+        self._queries.put((future, partial(query, *arguments)))
         try:
             async with asyncio.timeout(self._seconds):
                 return await asyncio.wrap_future(future)
@@ -58,25 +58,19 @@ class StoreThreads:
 
     def _run(self) -> None:
         while (query := self._queries.get()) is not None:
-            query.run()
+            _answer(*query)
             del query
             self._idle.release()
 
 
-@dataclass(slots=True)
-class _Query:
-    future: Future[Any]
-    query: Callable[..., Any]
-    arguments: tuple[object, ...]
-
-    def run(self) -> None:
-        # The future is not marked as running, so that it can be cancelled while the query runs.
-        if self.future.cancelled():
-            return
-        with suppress(InvalidStateError):  # it was cancelled meanwhile
-            try:
-                found = self.query(*self.arguments)
-            except BaseException as error:  # noqa: BLE001  # raised in the task that waits for it
-                self.future.set_exception(error)
-            else:
-                self.future.set_result(found)
+def _answer(future: Future[T], query: Callable[[], T]) -> None:
+    # The future is not marked as running, so that it can be cancelled while the query runs.
+    if future.cancelled():
+        return
+    with suppress(InvalidStateError):  # it was cancelled meanwhile
+        try:
+            found = query()
+        except BaseException as error:  # noqa: BLE001  # raised in the task that waits for it
+            future.set_exception(error)
+        else:
+            future.set_result(found)
