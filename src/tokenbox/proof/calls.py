@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from tokenbox.compose.blocks import block_digest
@@ -254,7 +255,6 @@ def proven(
     proof: Sink | None,
     *,
     source: str | None = None,
-    model: str | None = None,
     template: str | None = None,
 ) -> Callable[P, T]:
     """Wrap the function so that it calls ``proof`` with the evidence of its result or error.
@@ -269,12 +269,7 @@ def proven(
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = inspect.signature(function.call).bind(*args, **kwargs)
         bound.apply_defaults()
-
-        def evidence(outcome: object) -> Evidence:
-            return evidence_of(
-                function, bound.arguments, outcome, source=source, model=model, template=template
-            )
-
+        evidence = partial(evidence_of, function, bound.arguments, source=source, template=template)
         try:
             result = function.call(*args, **kwargs)
         except function.undecided:
@@ -297,7 +292,6 @@ def evidence_of(
     outcome: Any,  # noqa: ANN401  # the function's result, or its error
     *,
     source: str | None = None,
-    model: str | None = None,
     template: str | None = None,
 ) -> Evidence:
     """Return the evidence of a call that returned or raised ``outcome``."""
@@ -316,7 +310,7 @@ def evidence_of(
         "budget": function.budget(arguments),
         "tokenizer": function.tokenizer(arguments),
         "inputs": inputs,
-        "model": arguments.get("model", model),
+        "model": arguments.get("model"),
         "template": template,
         "override": override.to_dict() if isinstance(override, Override) else None,
     }
