@@ -61,7 +61,7 @@ def evidence_of_run(
                 id=_id(record.number),
                 kind="shard",
                 digest=record.input,
-                size=_bytes(shard),
+                size=0 if shard.format is RowFormat.PARQUET else shard.size or 0,
                 tokens=None,
                 source=_place(shard),
                 fields={"rows": record.tally.rows},
@@ -88,10 +88,6 @@ def evidence_of_run(
 
 def _id(number: int) -> str:
     return f"shard {number:05}"
-
-
-def _bytes(shard: Shard) -> int:
-    return 0 if shard.format is RowFormat.PARQUET else shard.size or 0
 
 
 def _place(shard: Shard) -> str:

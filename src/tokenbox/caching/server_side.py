@@ -97,7 +97,8 @@ def server_side(body: Mapping[str, Any], tokenizer: Tokenizer | str | None = Non
     sent = read = sum(size for _, size in shown)
     known = True
     for edit in edits:
-        measured = _tool_uses(shown) if edit.unit == "tool_uses" else read
+        uses = sum(span.kind in {"tool_use", "function_call"} for span, _ in shown)
+        measured = uses if edit.unit == "tool_uses" else read
         if edit.trigger is not None and measured <= edit.trigger:
             continue
         if edit.kind == "clear_tool_uses":
@@ -185,10 +186,6 @@ def _unread(prompt: Sequence[PromptSpan]) -> tuple[int, ...]:
     return tuple(
         sorted({span.message for span in prompt if span.message is not None and span.message < last})
     )
-
-
-def _tool_uses(shown: Sequence[tuple[PromptSpan, int]]) -> int:
-    return sum(span.kind in {"tool_use", "function_call"} for span, _ in shown)
 
 
 def _cleared_results(shown: Sequence[tuple[PromptSpan, int]], edit: Edit) -> int:

@@ -72,7 +72,12 @@ def _degrading(section: Section) -> Record:
 
 def recorded_sections(recorded: Recorded) -> list[Section]:
     """Return the sections that the bundle names. Raises ``ReplayImpossible`` if a text is missing."""
-    digests = [(str(record["id"]), digest) for record in recorded.inputs for digest in _digests(record)]
+    digests = [
+        (str(record["id"]), digest)
+        for record in recorded.inputs
+        for group in _texts(record).values()
+        for digest in group
+    ]
     texts = iter(recorded.texts_of(digests, "the texts of sections"))
     sections = []
     for record in recorded.inputs:
@@ -97,10 +102,6 @@ def _content(text: str, lengths: object) -> object:
         return text
     starts = [0, *accumulate(length + 1 for length in lengths)]
     return [text[start : start + length] for start, length in zip(starts, lengths, strict=False)]
-
-
-def _digests(record: Record) -> list[object]:
-    return [digest for digests in _texts(record).values() for digest in digests]
 
 
 def _texts(record: Record) -> dict[str, list[object]]:

@@ -107,7 +107,9 @@ class Calls:
         # In the order of ids, so that two processes that write the same calls cannot deadlock.
         ordered = sorted(calls, key=lambda call: call.id)
         with self._database.writing() as transaction:
-            return transaction.change_all(WRITE, [_values(call) for call in ordered])
+            return transaction.change_all(
+                WRITE, [dict(zip(COLUMNS, map(_value, _read(call)), strict=True)) for call in ordered]
+            )
 
     def get(self, call_id: str) -> Call | None:
         with self._database.reading() as transaction:
@@ -177,10 +179,6 @@ def _totals(row: Sequence[Any]) -> Totals:
         held=Decimal(next(parts) or 0),
         unheld=next(parts),
     )
-
-
-def _values(call: Call) -> dict[str, Value]:
-    return dict(zip(COLUMNS, map(_value, _read(call)), strict=True))
 
 
 def _value(field: object) -> Value:

@@ -93,7 +93,8 @@ class RedisQuotas:
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
         bucket = take.bucket
         keys = [self._reservation(reservation), self._key(bucket)]
-        arguments = [take.amount, bucket.quota.limit if check else -1, self._forgotten(bucket)]
+        forgotten = int(bucket.ends.timestamp()) + _GRACE_SECONDS
+        arguments = [take.amount, bucket.quota.limit if check else -1, forgotten]
         answer = await self._ask(lambda: self._hold(keys=keys, args=arguments))
         if answer[0]:
             raise QuotaExceeded(QuotaLevel(bucket, int(answer[1])), take.amount)
@@ -128,7 +129,3 @@ class RedisQuotas:
     @staticmethod
     def _reservation(name: str) -> str:
         return f"{_PREFIX}reserved:{name}"
-
-    @staticmethod
-    def _forgotten(bucket: Bucket) -> int:
-        return int(bucket.ends.timestamp()) + _GRACE_SECONDS
