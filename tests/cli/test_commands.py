@@ -109,6 +109,15 @@ def test_a_file_that_is_not_text_is_named_with_its_byte(
     assert f"bad.bin is not UTF-8 text: byte {byte} is" in result.err
 
 
+@pytest.mark.parametrize(
+    ("value", "why"), [("9" * 5_000, "too many digits"), ("[" * 100_000, "is nested too deeply")]
+)
+def test_json_that_python_cannot_hold_is_counted_as_text(tokenbox: CommandLine, value: str, why: str) -> None:
+    (tokenbox.folder / "chat.json").write_text(f'[{{"role": "user", "content": "hi", "n": {value}')
+    result = tokenbox("count", "chat.json", "--model", "gpt-4o")
+    assert (result.status, why in result.err) == (0, True), result.err
+
+
 def test_a_file_name_that_is_not_utf8(tokenbox: CommandLine) -> None:
     name = os.fsdecode(b"caf\xe9.txt")
     try:

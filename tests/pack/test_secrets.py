@@ -386,6 +386,9 @@ OF_ACME = (
     ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 )
 
+# Its claims are nested so deeply that no reader of JSON takes them.
+DEEP = f"eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiAg{'W1tb' * 30_000}.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+
 UNISSUED = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
 
 
@@ -413,6 +416,7 @@ def test_what_looks_real_is_redacted_in_tests_and_manuals_too(text: str, path: s
         ("secret_key = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'\n", "docs/keys.rst"),
         ('h.Set("Authorization", "Bearer sk-secret-1234567890")\n', "trace_test.go"),
         (f"h = {{'Authorization': 'Bearer {UNISSUED}'}}\n", "a.test.ts"),
+        (f"h = {{'Authorization': 'Bearer {DEEP}'}}\n", "a.test.ts"),
     ],
 )
 def test_made_up_values_are_left_alone_in_tests_and_manuals(text: str, path: str) -> None:

@@ -189,6 +189,8 @@ def why_no_chat(text: str) -> str | None:
             )
         rules = "JSON has double quotes, no comments and no comma after the last item."
         return f"is not valid JSON in line {error.lineno}: {rules}"
+    except ValueError:
+        return "is JSON in which an integer has too many digits."
     except RecursionError:
         return "is JSON that is nested too deeply."
     return "is one message, not a list of messages." if isinstance(value, dict) and "role" in value else None

@@ -133,7 +133,7 @@ def has_a_real_issuer(token: str, _line: str) -> bool:
     body = token.split(".")[1] if token.count(".") > 1 else ""
     try:
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     issuer = claims.get("iss") if isinstance(claims, dict) else None
     if not isinstance(issuer, str):

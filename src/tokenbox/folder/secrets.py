@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -389,7 +390,8 @@ def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
     from detect_secrets.util.filetype import determine_file_type
 
     if not isinstance(plugin, KeywordDetector):
-        yield from plugin.analyze_string(line)
+        with suppress(RecursionError):  # claims of a token that are nested too deeply to be real ones
+            yield from plugin.analyze_string(line)
         return
     # In code a secret is in quotes; a bare value is code.
     of_type = None if path.endswith(".go") else REGEX_BY_FILETYPE.get(determine_file_type(path))
