@@ -154,7 +154,9 @@ def test_a_whole_request_is_told_by_its_keys() -> None:
     assert read_request({"messages": messages, "system": "be brief"}).api is Api.MESSAGES
     assert read_request({"input": "hi", "instructions": "be brief"}).api is Api.RESPONSES
     assert read_request({"prompt": ["a", [1, 2]]}).prompts == ("a", (1, 2))
-    assert read_request({"input": ["a", "b"]}, api=Api.EMBEDDINGS).prompts == ("a", "b")
+    for given, prompts in ((["a", "b"], ("a", "b")), ([1, 2], ((1, 2),)), ([[1], [2]], ((1,), (2,)))):
+        request = read_request({"input": given})
+        assert (request.api, request.prompts) == (Api.EMBEDDINGS, prompts)
     with pytest.raises(InvalidMessage, match="none of them"):
         read_request({"role": "user", "content": "hi"})
 

@@ -266,6 +266,9 @@ def _api_of(body: Mapping[str, object]) -> Api:
     prompt = body.get("prompt")
     if prompt is not None and "input" not in body and not isinstance(prompt, Mapping):
         return Api.COMPLETIONS
+    given = body.get("input")
+    if isinstance(given, list | tuple) and given and isinstance(given[0], str | int | list | tuple):
+        return Api.EMBEDDINGS  # texts or token ids; an item of the Responses API is an object
     if any(body.get(key) is not None for key in INPUT_KEYS):
         return Api.RESPONSES
     raise InvalidMessage(
