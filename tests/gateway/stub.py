@@ -245,6 +245,11 @@ async def echoes_key(request: web.Request, body: dict[str, Any]) -> web.StreamRe
     return web.json_response({"echo": key, "error": {"message": key}}, headers={"x-echo": key})
 
 
+async def zero_usage(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """Answer with zeros in the usage, as servers do that do not count."""
+    return web.json_response({"id": "c1", "usage": {"prompt_tokens": 0, "completion_tokens": 0}})
+
+
 async def slow_stream(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     """Send a complete stream that takes a second."""
     answer = await begin_fault(request, body)
@@ -307,7 +312,7 @@ FAULTS = {
     for function in (
         reset_before, half_a_head, no_http, reset_after_head, half_a_chunk, half_a_body, ends_early, bad_json,
         bad_event, page, server_error, rate_limited, flat_error, redirect, no_status, refuses_key, echoes_key,
-        slow_stream, silent, stalls, endless, flood, large,
+        zero_usage, slow_stream, silent, stalls, endless, flood, large,
     )
 }  # fmt: skip
 

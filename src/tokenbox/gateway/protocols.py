@@ -67,9 +67,9 @@ class Protocol:
         return {}
 
     def usage_of(self, stated: Mapping[str, Any]) -> Usage | None:
-        """Return the usage in these figures, if there is any."""
+        """Return the usage in these figures, if there is any. No call uses 0 tokens: that is a placeholder."""
         found = usage.usage_of(stated, self.usage_keys)
-        if found.input_tokens is None and found.output_tokens is None:
+        if not found.input_tokens and not found.output_tokens:
             return None
         if self.output_keys or found.output_tokens is not None:
             return found
