@@ -98,6 +98,7 @@ def test_the_field_that_differs_is_named() -> None:
     cases = [
         (MANIFEST, b'"value":60', b'"value":61', "predicate.budget.tokens.value"),
         (MANIFEST, b'"exact":true', b'"exact":fals', "byte "),
+        (MANIFEST, b'"reclaim":false', b'"reclaim":0', "predicate.arguments.reclaim"),
         (MANIFEST, b'"name":"utf8-bytes"', b'"name":"utf8-bytez"', "predicate.tokenizer.name"),
         (MANIFEST, b'"version":"1"', b'"version":""', "predicate.tokenizer.version"),
         (INPUTS, b'"priority":500', b'"priority":501', "line 1"),

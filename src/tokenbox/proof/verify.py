@@ -258,7 +258,11 @@ def _first_difference(copy: object, data: bytes) -> tuple[str, object, object]:
         expected, found = (str(side[place : place + 1])[1:] for side in (original, data))
         return f"byte {place}", expected, found
     before, after = dict(leaves(copy)), dict(leaves(value))
-    path = next(p for p in (*before, *after) if p not in before or p not in after or before[p] != after[p])
+    path = next(
+        path
+        for path in (*before, *after)  # as JSON, in which 1 and true differ
+        if path not in before or path not in after or canonical(before[path]) != canonical(after[path])
+    )
     return path, before.get(path), after.get(path)
 
 
