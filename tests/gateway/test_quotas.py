@@ -262,8 +262,8 @@ def test_what_was_reserved_and_not_used_is_given_back(start_gateway: Gateways, u
         used += answer.json["usage"]["total_tokens"]
     else:
         pytest.fail("the quota was never used up")
-    # Nothing is charged for what the upstream refused; all that was reserved, for an answer that broke off, an
-    # error within the server or a usage of 0.
+    # Nothing is charged for what the upstream refused; all that was reserved, for an answer that broke off,
+    # an error within the server or a usage of 0.
     for fault, charged in (
         ("rate_limited", 0),
         ("server_error", EACH),

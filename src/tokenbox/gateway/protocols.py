@@ -67,7 +67,7 @@ class Protocol:
         return {}
 
     def usage_of(self, stated: Mapping[str, Any]) -> Usage | None:
-        """Return the usage in these figures, if there is any. No call uses 0 tokens: that is a placeholder."""
+        """Return the usage in these figures, if there is any: 0 tokens are a placeholder."""
         found = usage.usage_of(stated, self.usage_keys)
         if not found.input_tokens and not found.output_tokens:
             return None
