@@ -118,6 +118,14 @@ def test_json_that_python_cannot_hold_is_counted_as_text(tokenbox: CommandLine, 
     assert (result.status, why in result.err) == (0, True), result.err
 
 
+def test_of_several_output_limits_of_a_request_the_largest_is_reserved(tokenbox: CommandLine) -> None:
+    limits = {"max_completion_tokens": 1, "max_tokens": 127_999}
+    request = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}], **limits}
+    (tokenbox.folder / "request.json").write_text(json.dumps(request))
+    result = tokenbox("enforce", "-t", "o200k_base", "--messages", "request.json")
+    assert (result.status, b"127,999 reserved" in result.out) == (4, True), result
+
+
 def test_a_file_name_that_is_not_utf8(tokenbox: CommandLine) -> None:
     name = os.fsdecode(b"caf\xe9.txt")
     try:

@@ -100,6 +100,7 @@ GROWING = "{% set n = namespace(x='aaaa') %}{% for i in range(60) %}{% set n.x =
         ("{{" + "(" * 5_000, "nested too deeply"),
         ("{% if x %}" * 5_000, "nested too deeply"),
         ("{{ 99999999999999999999 }}", "64 bits"),
+        ("{{ " + "9" * 5_000 + " }}", "64 bits"),
         # 60 lists or tuples, each twice the one before, are 2**60 values.
         (NESTED + "{{ ns.l }}", "steps"),
         (NESTED + "{{ ns.l ~ '' }}", "steps"),

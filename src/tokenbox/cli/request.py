@@ -14,7 +14,7 @@ from tokenbox.cli.outcome import UsageProblem, only_one
 from tokenbox.config import Config
 from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
-from tokenbox.integers import digits, meant_figure
+from tokenbox.integers import digits, meant_figure, whole
 from tokenbox.policy import Chunks
 
 FILES = argument("FILE...", "Text files, one chunk each; - is standard input.", None)
@@ -117,7 +117,8 @@ def _read_messages(name: str) -> Read:
             file=shown,
             code="document_missing_key",
         )
-    max_tokens = next((body[key] for key in _MAX_TOKENS if body.get(key) is not None), None)
+    limits = [body[key] for key in _MAX_TOKENS if body.get(key) is not None]
+    max_tokens = max(limits, key=lambda limit: whole(limit) or 0, default=None)
     return Read(
         tokenbox.policy.read_chunks(body),
         model if isinstance(model, str) else None,
@@ -125,5 +126,5 @@ def _read_messages(name: str) -> Read:
     )
 
 
-# The fields of a request that limit the output; the first one that is set counts.
+# The fields of a request that limit the output. Servers differ in which they obey, so the largest counts.
 _MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_output_tokens")

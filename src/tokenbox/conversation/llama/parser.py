@@ -21,6 +21,8 @@ def parse(source: str) -> tuple[Node, ...]:
 
 T = TypeVar("T")
 _END: Final = Token("end", "")
+# Python reads no longer integers than 4,300 digits.
+_MAX_DIGITS: Final = 1_000
 # The operators by precedence, the lowest first.
 _LEVELS: Final = ("or", "and", "not", "compare", "add", "multiply")
 
@@ -343,7 +345,7 @@ class _Parser:
 def _number(text: str) -> int | float:
     if "." in text:
         return float(text)
-    value = int(text)
+    value = int(text) if len(text) <= _MAX_DIGITS else 1 << 63
     if not -(1 << 63) <= value < 1 << 63:
-        raise TemplateError(f"the chat template does not parse: {text} has more than 64 bits.")
+        raise TemplateError(f"the chat template does not parse: {text:.30} has more than 64 bits.")
     return value
