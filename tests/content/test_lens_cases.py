@@ -56,6 +56,11 @@ CASES: dict[str, tuple[str, str, str]] = {
         " FAILURES ",
     ),
     "a small lock file": ("diff", f"{LOCKED}@@ -1 +1 @@\n-a\n+b\n", "@@ -1 +1 @@\n-a\n+b\n"),
+    "a mark that counts more lines than there are": (
+        "diff(0)",
+        f"--- a/x\n+++ b/x\n@@ -1,2 +1,1 @@ [{'9' * 5_000} context lines left out]\n {'c' * 60}\n-a\n",
+        "99 context lines left out] [1 context line left out]\n-a\n",
+    ),
     "tables of TOML": ("dedup_lines", "[tool.a]\nx = 1\n[tool.b]\nx = 1\n", "[tool.b]\nx = 1\n"),
     "steps of a Dockerfile": (
         "dedup_lines",

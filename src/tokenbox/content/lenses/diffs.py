@@ -21,7 +21,7 @@ _FILE = re.compile(r"(?:diff --(?:git|combined|cc) |Index: )\S")
 _OLD = re.compile(r"--- \S")
 _NOISE = re.compile(r"(?:index [0-9a-f,]+\.\.[0-9a-f]+(?: [0-7]+)?|similarity index 100%|={67})\s*")
 _PATCH = re.compile(r"(?:literal|delta) [0-9]+|[A-Za-z][!-~]{5,65}|")
-_LEFT_OUT = re.compile(r" ?\[([0-9]+) context lines? left out\]")
+_LEFT_OUT = re.compile(r" ?\[([0-9]{1,15}) context lines? left out\]")
 _GENERATED = re.compile(
     r"(?:^|/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|poetry\.lock|uv\.lock"
     r"|Pipfile\.lock|pdm\.lock|Cargo\.lock|go\.sum|composer\.lock|Gemfile\.lock|mix\.lock|flake\.lock|[^/]+\.min\.(?:js|css)"
