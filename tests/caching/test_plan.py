@@ -141,6 +141,10 @@ def test_a_prefix_that_is_too_short_is_not_marked(model: str, least: int) -> Non
         assert some or "less than" in "".join(made.notes)
 
 
+def test_a_model_may_have_a_version_of_any_length() -> None:
+    assert rules_of(f"gpt-{'9' * 5_000}") == rules_of("gpt-9")
+
+
 def test_a_long_turn_gets_marks_that_reach_the_one_before() -> None:
     before = plan(anthropic(2)).body
     after = anthropic(14)

@@ -78,7 +78,7 @@ _CLAUDE_MINIMUM: Final = {
 _UNKNOWN_CLAUDE: Final = 4_096
 _OPENAI_MINIMUM: Final = 1_024
 _CLAUDE_LIFETIMES: Final = tuple(zip((FIVE_MINUTES, ONE_HOUR), CLAUDE_WRITES, strict=True))
-_GPT: Final = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
+_GPT: Final = re.compile(r"gpt-(\d{1,9})(?:\.(\d{1,9}))?")
 _FIRST_EXPLICIT: Final = (5, 6)
 # It refuses a cache in memory: "This model is compatible only with 24h extended prompt caching".
 _KEEPS_A_DAY: Final = (5, 5)
