@@ -11,6 +11,7 @@ import ast
 import random
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,7 @@ def descriptions() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(ROOT)), text
 
 
+@cache  # several tests ask, and it takes seconds
 def sentences() -> list[tuple[str, str]]:
     """Return all sentences as (place, text), in the order of the files."""
     found = []

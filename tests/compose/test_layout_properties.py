@@ -178,7 +178,7 @@ def against_reference(
 @pytest.mark.parametrize("reclaim", [False, True])
 @pytest.mark.parametrize("name", EXACTLY_PRICED)
 @given(data=st.data())
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(60))
 def test_equals_the_slow_reference(name: str, reclaim: bool, data: st.DataObject) -> None:
     sections, separator = data.draw(boxes()), data.draw(separators)
     budget = budget_near(data.draw, COUNTERS[name](joined(sections, separator)))
@@ -357,7 +357,7 @@ CALLABLES: dict[str, Callable[[str], int]] = {
 
 @pytest.mark.parametrize("name", CALLABLES)
 @given(data=st.data())
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(40))
 def test_a_plain_function_is_never_exceeded(name: str, data: st.DataObject) -> None:
     count = CALLABLES[name]
     sections = data.draw(boxes())

@@ -395,7 +395,7 @@ def test_a_choice_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
             remember(tmp_path, key, value)
 
 
-WRITERS = 8
+WRITERS = 5
 WRITE = """
 import sys
 from pathlib import Path

@@ -140,7 +140,7 @@ ANY = st.text(st.characters(codec=None), max_size=60) | HOSTILE | LINES | JSON
 
 @pytest.mark.parametrize("spelling", SPELLINGS + EXTRA)
 @given(text=ANY)
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(60))
 @example(text="")
 @example(text="\\``")
 @example(text="\\```")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -257,11 +256,17 @@ KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A request, and the path of its long text."""
+    """A request, and the path of its long text. Its body is built when read: most attacks are skipped."""
 
     path: str
     where: tuple[str | int, ...]
-    body: dict[str, Any]
+    base: dict[str, Any]
+    value: object
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = _with(self.base, self.where, self.value)
+        return body
 
 
 def mutations(limit: str = "max_tokens") -> Iterator[Attack]:
@@ -271,7 +276,7 @@ def mutations(limit: str = "max_tokens") -> Iterator[Attack]:
             base = {"model": "m", **({} if path == EMBEDDINGS else {limit: 5}), **shape}
             for where in _places(base):
                 for value in (LONG, [LONG], {"a": {"b": LONG}}):
-                    yield Attack(path, where, _with(base, where, value))
+                    yield Attack(path, where, base, value)
 
 
 def _places(value: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:  # noqa: ANN401
@@ -289,13 +294,14 @@ def _places(value: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[str
             yield from _places(inner, (*where, number))
 
 
-def _with(base: dict[str, Any], where: tuple[str | int, ...], value: object) -> dict[str, Any]:
-    body = deepcopy(base)
-    inner: Any = body
-    for step in where[:-1]:
-        inner = inner[step]
-    inner[where[-1]] = value
-    return body
+def _with(inner: Any, where: tuple[str | int, ...], value: object) -> Any:  # noqa: ANN401
+    """Return a copy with the value at its path."""
+    if not where:
+        return value
+    step, *rest = where
+    changed = inner.copy()
+    changed[step] = _with(inner[step] if rest else None, tuple(rest), value)
+    return changed
 
 
 class Server:

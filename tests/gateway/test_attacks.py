@@ -77,7 +77,7 @@ def test_a_long_text_at_every_path_of_every_shape_is_over_the_window() -> None:
     """Where nobody but this process counts."""
     limits, use = RequestLimits(), resolve("m", settings=Stated(context_window=Figure(WINDOW, "configured")))
     through = []
-    for attack in islice(mutations(), 0, None, 4):
+    for attack in islice(mutations(), 0, None, 16):
         try:
             call = read_call(PROTOCOLS[attack.path], json.dumps(attack.body).encode(), limits)
             counted = Counted(count_locally(call, use), "here", unseen=call.unseen())
@@ -146,7 +146,7 @@ def test_what_is_not_a_text_is_counted_too(model: str, form: str, place: str) ->
 
 
 # Each kind of upstream gets one in so many of them, and other kinds get others.
-EVERY = 45
+EVERY = 91
 
 
 @pytest.mark.slow

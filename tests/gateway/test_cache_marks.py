@@ -48,6 +48,7 @@ def test_the_system_prompt_and_the_end_are_marked(marking: RunningGateway, upstr
     assert got["messages"][0]["content"][0]["text"] == "Which zone is Brest in?"
 
 
+@pytest.mark.slow
 def test_it_is_off_by_default(shared_gateways: Gateways, upstream: Stub) -> None:
     gateway = shared_gateways(config=CONFIG.format(url=upstream.url, marks=""))
     assert sent(gateway, upstream, question()) == question()

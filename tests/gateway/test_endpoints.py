@@ -32,19 +32,6 @@ MODULES = {
 }
 
 
-def test_the_endpoint_of_the_page_answers(shared_gateways: Gateways, upstream: Stub, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    for block in marked_blocks(page):
-        if block.file in ("pyproject.toml", "acme_endpoint.py"):
-            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
-            install(tmp_path / block.file, tmp_path)
-    gateway = shared_gateways(upstream.url, env={"PYTHONPATH": str(tmp_path)})
-    answer = gateway.post("/acme/words", b"one two three")
-    assert (answer.status, answer.json) == (200, {"words": 3})
-    assert gateway.get("/acme/words").status == 405
-    assert gateway.get("/healthz").json == {"status": "ok"}
-
-
 def test_of_paths_that_end_with_a_name_the_longest_answers() -> None:
     async def handler(*_: object) -> Reply:
         raise NotImplementedError
@@ -57,29 +44,32 @@ def test_of_paths_that_end_with_a_name_the_longest_answers() -> None:
     assert [app.route_path(path.replace("{name}", "x")) for path in paths] == paths
 
 
-def test_the_endpoint_of_the_page_asks_for_a_key(
+def test_the_endpoint_of_the_page_answers_who_has_a_key(
     shared_gateways: Gateways, upstream: Stub, tmp_path: Path
 ) -> None:
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    files = {block.file: block.text for block in marked_blocks(page) if block.file is not None}
-    (tmp_path / "acme_endpoint.py").write_text(files["acme_endpoint.py"], encoding="utf-8")
-    (tmp_path / "pyproject.toml").write_text(files["pyproject.toml"], encoding="utf-8")
-    install(tmp_path / "pyproject.toml", tmp_path)
+    for block in marked_blocks(page):
+        if block.file in ("pyproject.toml", "acme_endpoint.py"):
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+            install(tmp_path / block.file, tmp_path)
     options = ["--database", str(tmp_path / "keys.db")]
     key = shared_gateways.command("gateway", "keys", "create", "one", *options)
     env = {"PYTHONPATH": str(tmp_path)}
     gateway = shared_gateways(upstream.url, options=[*options, "--keys"], env=env)
     assert gateway.post("/acme/words", b"one two").status == 401
-    assert gateway.post("/acme/words", b"one two", authorization=f"Bearer {key}").json == {"words": 2}
+    answer = gateway.post("/acme/words", b"one two", authorization=f"Bearer {key}")
+    assert (answer.status, answer.json) == (200, {"words": 2})
+    assert gateway.get("/acme/words", authorization=f"Bearer {key}").status == 405
+    assert gateway.get("/healthz").json == {"status": "ok"}
 
 
 @pytest.mark.parametrize(
     ("module", "why"),
     [
-        ("takes_ours", "ValueError: GET /healthz is taken"),
+        pytest.param("takes_ours", "ValueError: GET /healthz is taken", marks=pytest.mark.slow),
         ("takes_chat", "ValueError: POST /v1/chat/completions is taken"),
         ("breaks", "RuntimeError: no"),
-        ("lost", "ModuleNotFoundError"),
+        pytest.param("lost", "ModuleNotFoundError", marks=pytest.mark.slow),
     ],
 )
 def test_what_cannot_be_added_stops_the_start(

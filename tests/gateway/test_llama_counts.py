@@ -1,4 +1,4 @@
-"""A thousand requests in front of a real llama.cpp server: each counted as the server reports it."""
+"""Hundreds of requests in front of a real llama.cpp server: each counted as the server reports it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.gateway.running import RunningGateway, StartGateway
     from tests.llama.server import StartLlama
 
-REQUESTS = 1_000
+REQUESTS = 400
 N_CTX = 2048
 WORDS = (
     *(

@@ -117,7 +117,7 @@ def sound(seconds: int) -> dict[str, Any]:
 def test_a_server_that_counts_only_text_leaves_the_rest_to_the_gateway(counted: tuple[Server, Line]) -> None:
     server, line = counted
     before = len(server.ran)
-    for message in (said(*[URL] * MANY), sound(600)):
+    for message in (said(*[URL] * MANY), sound(200)):
         status, answer = line.ask(CHAT, {"model": "m", "max_tokens": 5, "messages": [message]})
         assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
     assert len(server.ran) == before

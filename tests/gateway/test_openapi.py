@@ -206,6 +206,7 @@ def test_what_is_wrong_is_named_as_it_was_sent(gateway: RunningGateway) -> None:
         assert gateway.post(path, data).json["error"]["message"].startswith(says)
 
 
+@pytest.mark.slow
 def test_what_the_server_keeps_is_sent_where_the_operator_allows_it(
     shared_gateways: Gateways, gateway: RunningGateway, upstream: Stub
 ) -> None:

@@ -416,15 +416,19 @@ def test_spans_by_the_conventions_without_content(
     assert MARKER.encode() not in b"".join(request.SerializeToString() for request in Collector.got)
 
 
-@pytest.mark.parametrize("asks", [True, False])
 def test_usage_of_streams_is_asked_for_unless_the_server_does_not_know_that(
-    shared_gateways: Gateways, upstream: Stub, asks: bool
+    shared_gateways: Gateways, upstream: Stub
 ) -> None:
-    config = f'[upstreams.stub]\nurl = "{upstream.url}"\nask_usage = {str(asks).lower()}\n'
+    section = '[upstreams.{name}]\nurl = "{url}"\nmodels = ["{name}"]\nask_usage = {asks}\n'
+    asking = {"usual": True, "older": False}
+    config = "".join(
+        section.format(name=name, url=upstream.url, asks=str(asks).lower()) for name, asks in asking.items()
+    )
     gateway = shared_gateways(config=config)
-    answer = gateway.post(PATH, chat(stream=True))
-    assert (answer.status, b'"usage"' in answer.data) == (200, False)
-    assert ("stream_options" in upstream.seen[-1]) is asks
+    for name, asks in asking.items():
+        answer = gateway.post(PATH, chat(stream=True, model=name))
+        assert (answer.status, b'"usage"' in answer.data) == (200, False)
+        assert ("stream_options" in upstream.seen[-1]) is asks
 
 
 @pytest.mark.slow

@@ -98,9 +98,9 @@ def test_it_is_opened_in_the_browser(document: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".json", ".toml", ".jsonl"])
 @pytest.mark.slow
-def test_a_million_sections_are_refused_kindly_and_soon(tmp_path: Path, suffix: str) -> None:
+def test_too_many_sections_are_refused_kindly_and_soon(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"many{suffix}"
-    number = 1_000_000
+    number = 200_000
     if suffix == ".json":
         path.write_text(f'{{"budget": 9, "sections": [{",".join(["{}"] * number)}]}}')
     elif suffix == ".toml":

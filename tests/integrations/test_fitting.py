@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import pytest
-from anthropic import Anthropic, AnthropicBedrock, AsyncAnthropic
-from openai import OpenAI
 
 import tokenbox
 from tokenbox.errors import InvalidBudget
-from tokenbox.integrations import anthropic as for_anthropic
-from tokenbox.integrations import openai as for_openai
 from tokenbox.integrations.fitting import Called, Fitting, Guarding, NotGuarded, OverWindow
 from tokenbox.integrations.pytest_plugin import check_fits
 from tokenbox.policy.guard import needed
-
-if TYPE_CHECKING:
-    from openai._models import FinalRequestOptions
 
 REQUEST: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "x" * 100}]}
 
@@ -54,38 +47,10 @@ SMALL: Any = REQUEST["messages"]
 NOWHERE = "http://127.0.0.1:9"
 
 
-class Answering(OpenAI):
-    """Records what it would send, instead of sending it."""
-
-    sent: ClassVar[list[FinalRequestOptions]] = []
-
-    def request(self, cast_to: Any, options: FinalRequestOptions, **_: Any) -> Any:  # noqa: ANN401
-        self.sent.append(options)
-        return "the answer"
-
-
-class AnsweringNow(Anthropic):
-    """The same for Anthropic's client."""
-
-    sent: ClassVar[list[Any]] = []
-
-    def request(self, cast_to: Any, options: Any, **_: Any) -> Any:  # noqa: ANN401
-        self.sent.append(options)
-        return "the answer"
-
-
-class AnsweringLater(AsyncAnthropic):
-    """The same for an asynchronous client."""
-
-    sent: ClassVar[list[Any]] = []
-
-    async def request(self, cast_to: Any, options: Any, **_: Any) -> Any:  # noqa: ANN401
-        self.sent.append(options)
-        return "the answer"
-
-
 def test_every_request_to_an_endpoint_is_guarded() -> None:
     """Also one that has no method of its own. A field of ``extra_body`` replaces one of the body."""
+    from tests.integrations.clients import Answering, for_openai
+
     Answering.sent.clear()
     client = for_openai.guarded(Answering(api_key="none", base_url=NOWHERE), 100)
     for path in ("/chat/completions", "chat/completions", f"{NOWHERE}/v1/chat/completions/?beta=true"):
@@ -109,6 +74,8 @@ def test_every_request_to_an_endpoint_is_guarded() -> None:
 
 
 def test_messages_of_an_iterator_are_counted_and_sent() -> None:
+    from tests.integrations.clients import AnsweringNow, for_anthropic
+
     AnsweringNow.sent.clear()
     client: Any = for_anthropic.guarded(AnsweringNow(api_key="none"), 100)
     asked = {"model": "claude-opus-4-8", "max_tokens": 5}
@@ -134,6 +101,8 @@ def test_the_largest_of_several_output_limits_is_reserved() -> None:
 
 def test_no_method_of_a_guarded_openai_client_sends_what_does_not_fit() -> None:
     """Neither ``parse``, ``stream``, those of ``beta`` nor a copy with other options."""
+    from tests.integrations.clients import OpenAI, for_openai
+
     client = for_openai.guarded(OpenAI(api_key="none", base_url=NOWHERE, max_retries=0), 100)
     large = LARGE
     beta: Any = client.beta
@@ -159,6 +128,8 @@ def test_no_method_of_a_guarded_openai_client_sends_what_does_not_fit() -> None:
 
 
 def test_what_cannot_be_counted_is_refused() -> None:
+    from tests.integrations.clients import Anthropic, OpenAI, for_anthropic, for_openai
+
     openai = for_openai.guarded(OpenAI(api_key="none", base_url=NOWHERE, max_retries=0), 100)
     anthropic: Any = for_anthropic.guarded(Anthropic(api_key="none", base_url=NOWHERE, max_retries=0), 100)
     window: Any = "24h"
@@ -178,6 +149,8 @@ def test_what_cannot_be_counted_is_refused() -> None:
 
 
 def test_no_method_of_a_guarded_anthropic_client_sends_what_does_not_fit() -> None:
+    from tests.integrations.clients import Anthropic, AnthropicBedrock, for_anthropic
+
     client: Any = for_anthropic.guarded(Anthropic(api_key="none", base_url=NOWHERE, max_retries=0), 100)
     bedrock: Any = AnthropicBedrock(aws_access_key="a", aws_secret_key="b", aws_region="eu-west-1")
     asked = {"model": "claude-opus-4-8", "max_tokens": 5, "messages": LARGE}
@@ -196,6 +169,8 @@ def test_no_method_of_a_guarded_anthropic_client_sends_what_does_not_fit() -> No
 
 
 def test_an_asynchronous_client_is_guarded_alike() -> None:
+    from tests.integrations.clients import AnsweringLater, for_anthropic
+
     found: list[Called] = []
     client: Any = for_anthropic.guarded(AnsweringLater(api_key="none"), 100, on_call=found.append)
     asked = {"model": "claude-opus-4-8", "max_tokens": 5}

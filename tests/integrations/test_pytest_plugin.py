@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -32,7 +33,15 @@ def test_a_suite_that_uses_it(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
     (tmp_path / "prompt.md").write_text("hello")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # others take seconds to load
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert "1 failed, 1 passed" in done.stdout
     assert "AssertionError: prompt.md: 5 tokens, 2 over the budget of 3" in done.stdout
 

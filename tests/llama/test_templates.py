@@ -37,11 +37,11 @@ def sources(request: pytest.FixtureRequest) -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def compared(sources: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[Compared]:
-    """Every template with a third of the shapes, another third for the next: `make bench` has all of each."""
+    """Every template with a sixth of the shapes, another sixth for the next: `make bench` has all of each."""
     folder = tmp_path_factory.mktemp("templates")
     return [
         corpus.compare(
-            name, source, folder / str(place), dict(islice(SHAPES.items(), place % 3, None, 3)), trust=False
+            name, source, folder / str(place), dict(islice(SHAPES.items(), place % 6, None, 6)), trust=False
         )
         for place, (name, source) in enumerate(sources.items())
     ]

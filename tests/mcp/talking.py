@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from tokenbox.mcp.tools import Desk
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
@@ -20,15 +22,21 @@ ERAS = ("legacy", "auto")
 
 
 def talk(
-    server: Any,  # noqa: ANN401  # anything that a client accepts: a server, a command line, an address
+    server: Any,  # noqa: ANN401  # a desk, or anything that a client accepts: a command line, an address
     conversation: Talk,
     *,
     roots: Sequence[Path] | None = None,
+    started: Sequence[str] = (),
     mode: str = "legacy",
 ) -> None:
-    """Run the conversation. ``roots`` is read at each request of the server; None: no roots."""
+    """Run the conversation. ``roots`` is read at each request of the server; None: no roots.
+
+    ``started``: the roots with which the server of a desk is started.
+    """
     import mcp_types as types
     from mcp import Client
+
+    from tokenbox.mcp.server import make_server  # here: it takes a second to load
 
     async def listed(context: ClientRequestContext) -> types.ListRootsResult:
         assert roots is not None
@@ -39,7 +47,8 @@ def talk(
 
     async def run() -> None:
         callback = None if roots is None else listed
-        async with Client(server, mode=mode, list_roots_callback=callback) as client:
+        served = make_server(server, started) if isinstance(server, Desk) else server
+        async with Client(served, mode=mode, list_roots_callback=callback) as client:
             try:
                 await conversation(client)
             except Exception as error:  # noqa: BLE001  # raised below, outside of exception groups

@@ -12,7 +12,6 @@ import pytest
 from tests.mcp.talking import call, failure, talk
 from tests.waiting import SECONDS, until
 from tokenbox.mcp.calls import TEXTS, WHOLE
-from tokenbox.mcp.server import make_server
 from tokenbox.mcp.tools import TOOLS, Desk
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 
@@ -67,7 +66,7 @@ def test_a_ping_is_answered_while_a_pack_is_made(project: Path) -> None:
     async def call_pack(client: Client) -> None:
         await call(client, "pack", path=".")
 
-    talk(make_server(desk), conversation, roots=[project])
+    talk(desk, conversation, roots=[project])
 
 
 def test_a_call_that_is_taken_back_ends(project: Path) -> None:
@@ -89,7 +88,7 @@ def test_a_call_that_is_taken_back_ends(project: Path) -> None:
         await call(client, "count", text="and the server goes on")
         assert desk.waiting.counts - before <= 64
 
-    talk(make_server(desk), conversation, roots=[project])
+    talk(desk, conversation, roots=[project])
     assert desk.waiting.counts <= 64
 
 
@@ -106,7 +105,7 @@ def test_many_calls_at_once(project: Path) -> None:
         assert len(answers) == 20
         assert len(set(answers)) == 1
 
-    talk(make_server(Desk()), conversation, roots=[project])
+    talk(Desk(), conversation, roots=[project])
 
 
 HOSTILE: Sequence[object] = (
@@ -153,4 +152,4 @@ def test_hostile_arguments_are_answered(project: Path, tool: str) -> None:
         assert await failure(client, tool, **{**good[tool], "surprise\n\u202e": 1}) == "invalid_arguments"
         await client.send_ping()
 
-    talk(make_server(Desk("gpt-4o")), conversation, roots=[project])
+    talk(Desk("gpt-4o"), conversation, roots=[project])

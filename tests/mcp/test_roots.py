@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.mcp.talking import ERAS, call, failure, note, talk, texts
 from tokenbox.mcp.roots import NoRoots, OutsideRoots, Roots
-from tokenbox.mcp.server import make_server
 from tokenbox.mcp.tools import Desk
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def test_paths_that_lead_out_are_refused(project: Path, mode: str) -> None:
         focus = ["../outside/secret.txt"]
         assert await failure(client, "pack", path=".", focus=focus, budget=300) == "focus_not_found"
 
-    talk(make_server(Desk()), conversation, roots=[project], mode=mode)
+    talk(Desk(), conversation, roots=[project], mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -93,14 +92,14 @@ def test_without_roots_nothing_is_read(project: Path, mode: str) -> None:
             assert await failure(client, "verify", path=path) == "no_roots"
         await call(client, "count", text="what is not a file needs no roots")
 
-    talk(make_server(Desk()), refused, mode=mode)
-    talk(make_server(Desk()), refused, roots=[], mode=mode)
+    talk(Desk(), refused, mode=mode)
+    talk(Desk(), refused, roots=[], mode=mode)
 
     async def allowed(client: Client) -> None:
         await call(client, "pack", path=".")
         assert await failure(client, "pack", path="..") == "outside_roots"
 
-    talk(make_server(Desk(), [str(project)]), allowed, mode=mode)
+    talk(Desk(), allowed, started=[str(project)], mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -114,12 +113,12 @@ def test_a_client_has_no_roots_beyond_those_of_the_start(project: Path, mode: st
         assert await failure(client, "pack", path=str(project / "notes.md")) == "outside_roots"
 
     for roots in ([Path("/")], [project], [project / "src"]):
-        talk(make_server(Desk(), started), conversation, roots=roots, mode=mode)
+        talk(Desk(), conversation, started=started, roots=roots, mode=mode)
 
     async def elsewhere(client: Client) -> None:
         assert await failure(client, "pack", path=".") == "no_roots"
 
-    talk(make_server(Desk(), started), elsewhere, roots=[project.parent / "outside"], mode=mode)
+    talk(Desk(), elsewhere, started=started, roots=[project.parent / "outside"], mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -141,7 +140,7 @@ def test_roots_that_change_hold_from_the_next_call(project: Path, mode: str) -> 
         await call(client, "pack", path="secret.txt")
         assert await failure(client, "pack", path=".") == "outside_roots"  # which of the two?
 
-    talk(make_server(Desk()), conversation, roots=roots, mode=mode)
+    talk(Desk(), conversation, roots=roots, mode=mode)
 
 
 def test_a_name_of_a_root_is_no_root_beside_it(project: Path) -> None:
@@ -170,7 +169,7 @@ def test_no_rule_above_a_root_is_read(project: Path) -> None:
         blocks = await call(client, "pack", path=".")
         assert note(blocks)["files"] == {"full": 4}
 
-    talk(make_server(Desk()), conversation, roots=[project])
+    talk(Desk(), conversation, roots=[project])
 
 
 PIECES = st.sampled_from(["..", ".", "", "a", "b", "link", "up", "abs", "\0", "file", "ä", "/", "~"])

@@ -11,7 +11,6 @@ import tokenbox
 from tests.mcp.talking import ERAS, call, failure, note, talk
 from tokenbox import proof
 from tokenbox.mcp.answers import Kept, Shelf
-from tokenbox.mcp.server import INSTRUCTIONS, make_server, tool_list
 from tokenbox.mcp.tools import TOOLS, Desk
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ SCHEMAS = 1_500
 
 
 def test_all_schemas_together_are_small() -> None:
+    from tokenbox.mcp.server import INSTRUCTIONS, tool_list
+
     tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in tool_list()]
     assert [tool["name"] for tool in tools] == ["pack", "count", "select", "explain", "expand", "verify"]
     for said in (json.dumps(tools), json.dumps(tools, indent=2)):
@@ -39,7 +40,7 @@ def test_clients_are_told_the_tools() -> None:
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed.tools)
 
     for mode in ERAS:
-        talk(make_server(Desk()), conversation, mode=mode)
+        talk(Desk(), conversation, mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -57,7 +58,7 @@ def test_a_pack_is_what_the_library_packs(project: Path, mode: str) -> None:
         again = await call(client, "pack", path=".", budget=700.0, query="cart_7", model=MODEL)
         assert again[0] == text
 
-    talk(make_server(Desk()), conversation, roots=[project], mode=mode)
+    talk(Desk(), conversation, roots=[project], mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -86,7 +87,7 @@ def test_what_is_left_out_comes_back_byte_for_byte(project: Path, mode: str) -> 
         explained, _ = await call(client, "explain", handle=handle)
         assert all(name in explained for name in ("src/cart.py", "src/mail.py", "notes.md"))
 
-    talk(make_server(Desk()), conversation, roots=[project], mode=mode)
+    talk(Desk(), conversation, roots=[project], mode=mode)
 
 
 def test_no_answer_is_over_its_tokens(project: Path) -> None:
@@ -104,7 +105,7 @@ def test_no_answer_is_over_its_tokens(project: Path) -> None:
         assert sum(count.total for count in counts) <= 20_000
         assert note(blocks)["rest"]["characters"] > 400_000
 
-    talk(make_server(Desk()), conversation, roots=[project])
+    talk(Desk(), conversation, roots=[project])
 
 
 def test_a_server_has_a_model_and_a_limit_of_its_own(project: Path) -> None:
@@ -115,7 +116,7 @@ def test_a_server_has_a_model_and_a_limit_of_its_own(project: Path) -> None:
         (counted,) = await call(client, "count", text="hello world")
         assert json.loads(counted) == {"total": 2, "exact": True, "at_most": 2, "by": "text"}
 
-    talk(make_server(Desk(MODEL, 600)), conversation, roots=[project])
+    talk(Desk(MODEL, 600), conversation, roots=[project])
 
 
 def test_counts_are_those_of_the_library() -> None:
@@ -132,7 +133,7 @@ def test_counts_are_those_of_the_library() -> None:
         (counted,) = await call(client, "count", text="a", model="no such model")
         assert json.loads(counted)["exact"] is False
 
-    talk(make_server(Desk()), conversation)
+    talk(Desk(), conversation)
 
 
 def test_chunks_that_are_not_shown_are_kept() -> None:
@@ -157,7 +158,7 @@ def test_chunks_that_are_not_shown_are_kept() -> None:
         assert await failure(client, "select", chunks=[7], budget=2) == "invalid_content"
         assert await failure(client, "select", chunks=[{"text": "a", "priority": "x"}]) == "invalid_content"
 
-    talk(make_server(Desk()), conversation)
+    talk(Desk(), conversation)
 
 
 def test_a_proof_is_verified(project: Path) -> None:
@@ -190,7 +191,7 @@ def test_a_proof_is_verified(project: Path) -> None:
         (said,) = await call(client, "verify", path="src")
         assert json.loads(said)["ok"] is False
 
-    talk(make_server(Desk()), conversation, roots=[project])
+    talk(Desk(), conversation, roots=[project])
 
 
 def test_the_shelf_forgets_the_oldest_first() -> None:

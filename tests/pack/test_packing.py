@@ -168,7 +168,7 @@ def test_a_line_larger_than_what_is_left_is_cut(
     folder: Make, packed: Packed, query: str | None, line_numbers: bool, ending: str
 ) -> None:
     """It was not shown at all, and most of the budget left over."""
-    line = "{" + ", ".join(f"'key{n}': 'wert \N{SNOWMAN} {n}'" for n in range(9_000)) + "}" + ending
+    line = "{" + ", ".join(f"'key{n}': 'wert \N{SNOWMAN} {n}'" for n in range(3_000)) + "}" + ending
     source = packed(folder({"a.py": "def f():\n    return 1\n" * 9, "data.json": f"\n\n{line}"}))
     options = PackOptions(query=query, line_numbers=line_numbers)
     for budget in (500, 2_000, 9_000):
@@ -183,7 +183,7 @@ def test_a_line_larger_than_what_is_left_is_cut(
 
 
 def test_several_lines_are_cut_where_one_takes_few_tokens(folder: Make, packed: Packed) -> None:
-    root = folder({"a.txt": " " * 90_000, "b.txt": "\N{SNOWMAN} " * 30_000, "c.js": "f(1);" * 30_000})
+    root = folder({"a.txt": " " * 30_000, "b.txt": "\N{SNOWMAN} " * 10_000, "c.js": "f(1);" * 10_000})
     for budget in (300, 3_000):
         pack = pack_source(packed(root), "o200k_base", budget)
         assert budget * 97 // 100 <= pack.total <= budget
