@@ -9,6 +9,7 @@ import pytest
 
 import tokenbox
 from tests.compose.test_degrade import some_document
+from tests.effort import examples
 from tokenbox import Layout, Section, breakpoints, whatif
 from tokenbox.compose import breakpoints as module
 from tokenbox.compose import sections as compose_sections
@@ -48,7 +49,7 @@ def by_hand(
 @pytest.mark.parametrize("every", [0, 1_000])
 def test_they_are_those_of_every_budget(policy: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVERY", every)
-    for seed in range(25):
+    for seed in range(examples(25)):
         sections, groups, separator = some_document(random.Random(seed))
         if policy == "facet":
             fields = ("forms", "max", "group", "with")
@@ -62,7 +63,7 @@ def test_they_are_those_of_every_budget(policy: str, every: int, monkeypatch: py
 
 def test_budgets_at_which_nothing_can_change_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVERY", 400)
-    for seed in range(25):
+    for seed in range(examples(25)):
         sections, groups, separator = some_document(random.Random(seed))
         plain = [s for s in sections if s.max is None and s.group is None and s.with_ is None and not s.extra]
         options: dict[str, Any] = {"separator": separator, "policy": "degrade", "groups": {}}

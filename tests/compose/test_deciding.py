@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tokenbox
+from tests.effort import examples
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.layout import Layout, LayoutOptions
 from tokenbox.compose.sections import lay_out_all
@@ -71,7 +72,7 @@ def eager(
     return lay_out_all(given, options, counter, [budget])[0]
 
 
-@pytest.mark.parametrize("seed", range(90))
+@pytest.mark.parametrize("seed", range(examples(90)))
 def test_the_same_layout_and_record_as_with_every_section_counted(seed: int) -> None:
     choose = Random(seed)
     given = sections(choose, plain=seed % 3 > 0)
@@ -111,7 +112,7 @@ FUNCTIONS: dict[str, Callable[[str], int]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_the_same_with_any_function(seed: int, name: str) -> None:
     choose = Random(f"{seed} {name}")
     given = sections(choose, plain=seed % 5 > 0, pieces=200)

@@ -199,7 +199,9 @@ BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
         (GROWING % ("'x' * 60000000", "n.x[1:]"), "made more than"),
         (GROWING % ("'x' * 60000000", "n.x.lower()"), "made more than"),
         (GROWING % ("'x' * 60000000", "n.x[0] ~ n.x[1:]"), "made more than"),
-        (GROWING % ("range(99999) | list", "n.x[1:] | list") * 30, "made more than"),
+        pytest.param(
+            GROWING % ("range(99999) | list", "n.x[1:] | list") * 30, "made more than", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_template_cannot_grow_without_end(source: str, says: str) -> None:

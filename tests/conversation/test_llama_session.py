@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.llama import corpus
 from tests.llama import model as models
 from tokenbox.content.items import read_items
@@ -285,7 +286,7 @@ def grow_and_shrink(source: str, model: models.Model, seed: int, exchanges: int 
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_conversation_counts_what_its_request_counts(name: str, model: models.Model) -> None:
-    followed = {grow_and_shrink(OWN[name], model, seed).is_incremental for seed in range(4)}
+    followed = {grow_and_shrink(OWN[name], model, seed).is_incremental for seed in range(examples(4))}
     assert followed == {name not in ("keeps a list", "changes a constant")}
 
 

@@ -325,7 +325,7 @@ def random_life(seed: int) -> list[tuple[Any, ...]]:
     return seen
 
 
-@pytest.mark.parametrize("seed", range(260))
+@pytest.mark.parametrize("seed", range(examples(260)))
 def test_what_is_not_planned_because_no_step_is_due_would_change_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -226,7 +226,7 @@ def test_no_body_makes_a_mistake(request: pytest.FixtureRequest, name: str) -> N
     """At every path: to draw a body takes longer than to send it to all of them."""
     one: RunningGateway = request.getfixturevalue(name)
 
-    @settings(BOUNDED, max_examples=examples(50))
+    @settings(BOUNDED, max_examples=examples(30))
     @given(BODIES)
     def sent(body: dict[str, Any]) -> None:
         metadata = body.get("metadata")

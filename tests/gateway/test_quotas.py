@@ -65,6 +65,7 @@ def auth(key: str) -> dict[str, str]:
 
 STORES = ("sqlite", "postgresql", "redis")
 Four = tuple[str, list["RunningGateway"]]
+Shared = tuple["RunningGateway", str]  # with its database, or with a key
 
 
 def stores_of(request: pytest.FixtureRequest, folder: Path) -> tuple[str, list[str]]:
@@ -236,12 +237,26 @@ def is_left(gateway: RunningGateway, key: str, amount: Decimal) -> bool:
     return bool(refusal.json["tokenbox"]["left"] == amount)
 
 
+@pytest.fixture(scope="module")
+def plain(shared_gateways: Gateways, upstream: Stub) -> Shared:
+    """A gateway of which a test needs only a key of its own."""
+    database = str(shared_gateways.folder / "plain.db")
+    return shared_gateways(options=["--database", database], config=CONFIG.format(url=upstream.url)), database
+
+
+@pytest.fixture(scope="module")
+def priced(shared_gateways: Gateways, upstream: Stub) -> Shared:
+    """The same with prices."""
+    database = str(shared_gateways.folder / "priced.db")
+    config = CONFIG.format(url=upstream.url) + PRICES
+    return shared_gateways(options=["--database", database], config=config), database
+
+
 def test_what_has_no_price_is_not_sent_under_a_quota_of_money(
-    start_gateway: Gateways, upstream: Stub
+    shared_gateways: Gateways, upstream: Stub, plain: Shared
 ) -> None:
-    database = str(start_gateway.folder / "own.db")
-    key = make_key(start_gateway, database, "--quota", "$1/month")
-    gateway = start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
+    gateway, database = plain
+    key = make_key(shared_gateways, database, "--quota", "$1/month")
     refusal = gateway.post(PATH, chat(), **auth(key))
     assert (refusal.status, refusal.json["error"]["code"]) == (403, "model_unpriced")
     assert len(upstream.seen) == upstream.mark
@@ -586,7 +601,11 @@ def test_a_killed_gateway_loses_no_record_and_doubles_none(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["silent", "stalls"])
+@pytest.mark.parametrize(
+    ("stores", "fault"),
+    [("sqlite", "silent"), ("sqlite", "stalls"), ("postgresql", "stalls"), ("redis", "silent")],
+    indirect=["stores"],
+)
 def test_what_a_killed_gateway_had_under_way_stays_charged_and_is_in_the_ledger_once(
     start_gateway: Gateways, upstream: Stub, stores: tuple[str, list[str]], tmp_path: Path, fault: str
 ) -> None:
@@ -619,22 +638,20 @@ def test_what_a_killed_gateway_had_under_way_stays_charged_and_is_in_the_ledger_
     killed.process.wait()
     connection.close()
     expected = (limit - EACH - (EACH - 3 + reserved), 2, 1)
-    for _ in range(2):  # the next gateway, and the one after it, which finds nothing any more
-        gateway = start_gateway(options=options, config=config)
-        assert left_and_recorded(gateway) == expected
-        assert gateway.stop() == 0
-    # Somebody else's requests go on, and what is left can be used.
+    following = start_gateway(options=options, config=config)
+    assert left_and_recorded(following) == expected
+    assert following.stop() == 0
     gateway = start_gateway(options=options, config=config)
+    assert left_and_recorded(gateway) == expected  # it finds nothing any more
+    # Somebody else's requests go on, and what is left can be used.
     assert gateway.post(PATH, chat(), **auth(key)).status == 200
     assert left_and_recorded(gateway) == (expected[0] - EACH, 3, 1)
 
 
 @pytest.fixture(scope="module")
-def small(shared_gateways: Gateways, upstream: Stub) -> tuple[RunningGateway, str]:
+def small(shared_gateways: Gateways, plain: Shared) -> Shared:
     """A gateway, and a key that may use next to nothing."""
-    database = str(shared_gateways.folder / "small.db")
-    key = make_key(shared_gateways, database, "--quota", "100 tokens/month")
-    return shared_gateways(options=["--database", database], config=CONFIG.format(url=upstream.url)), key
+    return plain[0], make_key(shared_gateways, plain[1], "--quota", "100 tokens/month")
 
 
 @pytest.mark.parametrize(
@@ -649,13 +666,12 @@ def small(shared_gateways: Gateways, upstream: Stub) -> tuple[RunningGateway, st
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_what_has_a_price_of_its_own_is_not_sent_under_a_quota_of_money(
-    start_gateway: Gateways, upstream: Stub, more: dict[str, Any]
+    shared_gateways: Gateways, upstream: Stub, priced: Shared, more: dict[str, Any]
 ) -> None:
-    database = str(start_gateway.folder / "own.db")
-    key = make_key(start_gateway, database, "--quota", "$1/month")
-    config = CONFIG.format(url=upstream.url) + PRICES
-    gateway = start_gateway(options=["--database", database], config=config)
+    gateway, database = priced
+    key = make_key(shared_gateways, database, "--quota", "$1/month")
     before = len(upstream.seen)
     assert gateway.post(PATH, {**chat(), "modalities": ["text"]}, **auth(key)).status == 200
     refusal = gateway.post(PATH, {**chat(), **more}, **auth(key))
@@ -688,11 +704,10 @@ def test_a_cache_of_an_hour_costs_its_own_price_and_fits_what_was_reserved(
     assert call.predicted.at_most >= dollars
 
 
-def test_what_is_predicted_may_be_charged_as_output(start_gateway: Gateways, upstream: Stub) -> None:
-    database = str(start_gateway.folder / "own.db")
-    key = make_key(start_gateway, database, "--quota", "$0.000001/month")
-    config = CONFIG.format(url=upstream.url) + PRICES
-    gateway = start_gateway(options=["--database", database], config=config)
+@pytest.mark.slow
+def test_what_is_predicted_may_be_charged_as_output(shared_gateways: Gateways, priced: Shared) -> None:
+    gateway, database = priced
+    key = make_key(shared_gateways, database, "--quota", "$0.000001/month")
     needs = []
     for field in ("x_unknown", "prediction"):
         text = {"type": "content", "content": "word " * 200}
@@ -716,7 +731,7 @@ def test_what_is_predicted_may_be_charged_as_output(start_gateway: Gateways, ups
     ids=str,
 )
 def test_a_request_takes_all_that_it_may_make(
-    small: tuple[RunningGateway, str], upstream: Stub, path: str, body: dict[str, Any], reserved: int
+    small: Shared, upstream: Stub, path: str, body: dict[str, Any], reserved: int
 ) -> None:
     gateway, key = small
     before = len(upstream.seen)
@@ -741,9 +756,7 @@ def test_a_request_takes_all_that_it_may_make(
     ],
     ids=str,
 )
-def test_each_run_of_a_model_is_reserved(
-    small: tuple[RunningGateway, str], path: str, more: dict[str, Any], runs: int
-) -> None:
+def test_each_run_of_a_model_is_reserved(small: Shared, path: str, more: dict[str, Any], runs: int) -> None:
     gateway, key = small
     limit, said = ("max_output_tokens", "input") if path.endswith("responses") else ("max_tokens", "messages")
     plain = {"model": "stub", limit: 3_000, said: [{"role": "user", "content": "hi"}]}
@@ -757,10 +770,11 @@ def test_each_run_of_a_model_is_reserved(
 
 
 @pytest.mark.slow
-def test_no_limit_is_left_that_says_there_is_none(start_gateway: Gateways, upstream: Stub) -> None:
-    database = str(start_gateway.folder / "own.db")
+def test_no_limit_is_left_that_says_there_is_none(
+    start_gateway: Gateways, upstream: Stub, plain: Shared
+) -> None:
+    gateway, database = plain
     key = make_key(start_gateway, database, "--quota", "100000 tokens/month")
-    gateway = start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
     body = {"model": "stub", "messages": [], "max_tokens": 3, "n_predict": -1}
     assert gateway.post(PATH, body, **auth(key)).status == 200
     sent = upstream.seen[-1]
@@ -782,7 +796,7 @@ def test_no_limit_is_left_that_says_there_is_none(start_gateway: Gateways, upstr
     ],
 )
 def test_a_limit_that_the_server_ignores_is_none(
-    quoted: tuple[RunningGateway, str], upstream: Stub, limit: dict[str, int], sent: dict[str, int]
+    quoted: Shared, upstream: Stub, limit: dict[str, int], sent: dict[str, int]
 ) -> None:
     gateway, key = quoted
     body = {name: value for name, value in chat().items() if name != "max_tokens"}
@@ -791,9 +805,6 @@ def test_a_limit_that_the_server_ignores_is_none(
 
 
 @pytest.fixture(scope="module")
-def quoted(shared_gateways: Gateways, upstream: Stub) -> tuple[RunningGateway, str]:
+def quoted(shared_gateways: Gateways, plain: Shared) -> Shared:
     """A gateway, and a key with a quota that is never used up."""
-    database = str(shared_gateways.folder / "quoted.db")
-    key = make_key(shared_gateways, database, "--quota", "1000000000 tokens/day")
-    config = CONFIG.format(url=upstream.url)
-    return shared_gateways(options=["--database", database], config=config), key
+    return plain[0], make_key(shared_gateways, plain[1], "--quota", "1000000000 tokens/day")

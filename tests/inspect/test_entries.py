@@ -14,6 +14,7 @@ import pytest
 
 import tokenbox
 from tests.conversation.requests import request as random_request
+from tests.effort import examples
 from tests.inspect.pages import laid_out, sections
 from tokenbox import ctx
 from tokenbox.content.block_kinds import FormatHint, Lang, Priority
@@ -137,7 +138,7 @@ def read(path: Path, *, budget: int | None = None) -> PageEntry:
     return entry
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(40)))
 def test_a_request_counts_what_count_says(tmp_path: Path, seed: int) -> None:
     """One number, and its mark, on every surface; and the parts add up to it."""
     given = random_request(seed)
