@@ -32,5 +32,5 @@ def load(*, quick: bool) -> None:
 
 
 def examples(count: int) -> int:
-    """Scale ``count``, the number of examples of the default profile, to the current profile."""
+    """Scale ``count``, the number of examples or seeds of the default profile, to the current profile."""
     return max(1, count * settings().max_examples // 100)

@@ -79,7 +79,7 @@ def ray() -> Iterator[Any]:
     environment = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
     module.init(
         "local",
-        num_cpus=2,
+        num_cpus=3,
         include_dashboard=False,
         log_to_driver=False,
         runtime_env={"env_vars": environment, "worker_process_setup_hook": arm},
@@ -132,14 +132,14 @@ def test_rows_that_fail_fast_end_the_run(source: Path, tmp_path: Path) -> None:
 def test_compile_in_a_pipeline_that_reads_parquet(ray: Any, tmp_path: Path) -> None:  # noqa: ANN401  # a module
     """With as many actors as Ray has CPUs but one, so that the reader has its own."""
     rows = [{"id": number, "text": "one two three four " * (number % 5 + 1)} for number in range(200)]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "in.parquet", row_group_size=100)
-    data = ray.data.read_parquet(str(tmp_path / "in.parquet"), override_num_blocks=2)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "in.parquet", row_group_size=50)
+    data = ray.data.read_parquet(str(tmp_path / "in.parquet"), override_num_blocks=4)
     done = data.map_batches(
         Compile,
         fn_constructor_args=["layout"],
         fn_constructor_kwargs={"budget": 6},
         batch_size=32,
-        concurrency=1,
+        concurrency=2,
     )
     found = sorted(done.take_all(), key=lambda row: row["id"])
     local = Compile("layout", budget=6)(rows)

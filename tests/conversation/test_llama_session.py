@@ -297,7 +297,7 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
         sources = corpus.templates(Path(request.config.cache.mkdir("llama-templates")))
     except corpus.NotFetched as error:
         pytest.skip(str(error))
-    followed = {name: grow_and_shrink(source, model, 5).is_incremental for name, source in sources.items()}
+    followed = {name: grow_and_shrink(source, model, 5, 5).is_incremental for name, source in sources.items()}
     assert sum(followed.values()) >= 0.92 * len(followed), followed
 
 

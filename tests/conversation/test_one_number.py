@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 MODELS = ("gpt-4o", "gpt-5", "gpt-4", "llama-3.1-8b", "claude-sonnet-4-5", "model-of-nobody")
 MEASURED = ("gpt-4o", "gpt-4")  # chats of texts are counted exactly without asking the server
-REQUESTS = 10_000
+REQUESTS = 3_000
 Figure = tuple[int, bool]
 
 
@@ -183,9 +183,9 @@ def test_another_server_has_one_number_too(model: str, *, at_openai: bool) -> No
     """The gateway counts as the library does for the same server: also attacks, with text in odd places."""
     counter = counters_for(model, Counting(at_openai=at_openai)).counter
     use = served(model, at_openai=at_openai)
-    calls = [(CHAT, request(seed)) for seed in range(0, 1_000, 10)]
+    calls = [(CHAT, request(seed)) for seed in range(0, 1_000, 20)]
     calls += [(CHAT, {"messages": [{"role": "user", "content": run * 1_000}]}) for run in (" " * 80, "\t")]
-    calls += [(PROTOCOLS[attack.path], attack.body) for attack in islice(mutations(), 0, None, 199)]
+    calls += [(PROTOCOLS[attack.path], attack.body) for attack in islice(mutations(), 0, None, 398)]
     compared = 0
     for number, (protocol, body) in enumerate(calls):
         try:
@@ -196,7 +196,7 @@ def test_another_server_has_one_number_too(model: str, *, at_openai: bool) -> No
         assert found == counter.count_request(read_request(call.body, api=protocol.api, strict=False)), number
         assert at_openai or not found.exact
         compared += 1
-    assert compared > 150
+    assert compared > 70
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "text-embedding-3-small"])
@@ -289,7 +289,7 @@ def plain(seed: int) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_a_conversation_and_fit_give_it_too() -> None:
-    for seed in range(0, REQUESTS, 20):
+    for seed in range(0, REQUESTS, 25):  # every model in turn
         model, messages = MODELS[seed % len(MODELS)], plain(seed)
         tools = request(seed).get("tools")
         fitted = tokenbox.fit(messages, None, model=model, tools=tools)
@@ -303,7 +303,7 @@ def test_a_conversation_and_fit_give_it_too() -> None:
 
 def test_the_command_line_gives_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     command = CommandLine(monkeypatch, tmp_path)
-    for seed in range(0, REQUESTS, 500):
+    for seed in range(0, REQUESTS, 155):
         model, body = MODELS[seed % len(MODELS)], request(seed)
         result = command("count", "--json", "--model", model, "-", stdin=json.dumps(body).encode())
         assert json.loads(result.out)["files"][0]["count"] == tokenbox.count(body, model).to_dict(), seed

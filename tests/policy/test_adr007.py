@@ -284,7 +284,7 @@ def test_16_the_server_exposes_what_models_hold(
     (record,) = [one for one in said(run("models", "m", "--live", "--json"))["models"] if one["id"] == "m"]
     assert record["context_window"]["value"] == 400
     (model, *_) = gateway.get("/v1/models").json["data"]
-    assert model["max_model_len"] == 400 or model["tokenbox"]["max_ctx"] == 400
+    assert model["max_model_len"] == 400
 
 
 def test_17_the_server_rejects_what_is_over_and_never_truncates(

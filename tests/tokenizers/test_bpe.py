@@ -86,9 +86,9 @@ def test_every_character_is_the_same_to_both_engines(name: str, tokenizers: Any)
     for start in (*range(0, 0x20800, 0x800), 0xE0000):
         if 0xD800 <= start < 0xE000:
             continue
-        text = "".join(f"a{c}b1{c} '{c} {c}{c}\nA{c}A" for c in map(chr, range(start, start + 0x800)))
-        tokens = exact.encode(text)
-        assert fast._fast.encode(text) == tokens or "\u017f" in text
+        known = (chr(c) for c in range(start, start + 0x800) if c != 0x17F)  # the one that differs: a long s
+        text = "".join(f"a{c}b1{c} '{c} {c}{c}\nA{c}A" for c in known)
+        assert fast._fast.encode(text) == exact.encode(text)
 
 
 @pytest.mark.parametrize("name", NAMES)
