@@ -9,8 +9,6 @@ import pytest
 from tools.check_docs import install
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
 
 PROJECT = """
@@ -51,15 +49,18 @@ mode = "enforce"
 CHUNKS = ["one two three", "four five"]
 
 
-@pytest.fixture
-def own(shared_gateways: Gateways, upstream: Stub, tmp_path: Path) -> RunningGateway:
+@pytest.fixture(scope="module")
+def own(
+    shared_gateways: Gateways, upstream: Stub, tmp_path_factory: pytest.TempPathFactory
+) -> RunningGateway:
     """A gateway beside an installed package; its operator allowed one function of a module."""
-    (tmp_path / "acme_code.py").write_text(CODE)
-    (tmp_path / "acme_exit.py").write_text("raise SystemExit(3)\n")
-    (tmp_path / "evil_code.py").write_text(EVIL)
-    (tmp_path / "pyproject.toml").write_text(PROJECT)
-    install(tmp_path / "pyproject.toml", tmp_path)
-    env = {"PYTHONPATH": str(tmp_path), "TOKENBOX_CODE_ALLOWED": "acme_code:words,acme_code:last"}
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "acme_code.py").write_text(CODE)
+    (folder / "acme_exit.py").write_text("raise SystemExit(3)\n")
+    (folder / "evil_code.py").write_text(EVIL)
+    (folder / "pyproject.toml").write_text(PROJECT)
+    install(folder / "pyproject.toml", folder)
+    env = {"PYTHONPATH": str(folder), "TOKENBOX_CODE_ALLOWED": "acme_code:words,acme_code:last"}
     return shared_gateways(upstream.url, config=SETTINGS.format(tokenizer="acme-words"), env=env)
 
 
