@@ -17,7 +17,17 @@ from tests.pack.conftest import Memory
 from tokenbox.content.block_kinds import Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock, DocumentBlock, resolve_priorities
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput
-from tokenbox.folder import LevelRule, PackOptions, as_blocks, pack_source, parse_rule, read, survey
+from tokenbox.folder import (
+    LevelRule,
+    PackOptions,
+    as_blocks,
+    globs,
+    ignore,
+    pack_source,
+    parse_rule,
+    read,
+    survey,
+)
 from tokenbox.folder.ignore import DEFAULT_RULES, IgnoreRules
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.listing import FileShown
@@ -27,6 +37,7 @@ from tokenbox.folder.project import ProjectProblem
 from tokenbox.render.templates import block_description
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tests.pack.conftest import Make, Packed
@@ -209,13 +220,12 @@ def test_a_pattern_with_one_star_needs_no_expression(monkeypatch: pytest.MonkeyP
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Return a list to which each expression that is compiled from now on is added."""
     compiled: list[bytes] = []
-    compile_ = re.compile
 
-    def counted(source: bytes, flags: int = 0) -> re.Pattern[bytes]:
-        compiled.append(source)
-        return compile_(source, flags)
+    def counted(sources: Sequence[bytes]) -> Callable[[bytes], list[int]]:
+        compiled.extend(sources)
+        return globs.matching(sources)
 
-    monkeypatch.setattr(re, "compile", counted)
+    monkeypatch.setattr(ignore, "matching", counted)
     return compiled
 
 

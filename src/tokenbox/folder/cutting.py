@@ -11,12 +11,11 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenbox.content.lenses import (
     definition,
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from tokenbox.tokenizers.cache import CountCache
-
-T = TypeVar("T")
 
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
 # as fast as a lookup.
@@ -76,46 +73,70 @@ class CutFile(NamedTuple):
     outlines: tuple[str, ...]
 
     @classmethod
-    def of(cls, pieces: Iterable[PieceSpan], signatures: Iterable[Iterable[Signature]]) -> CutFile:
-        found = tuple(map(tuple, signatures))
-        return cls(tuple(pieces), found, tuple("".join(one.text for one in some) for some in found))
+    def of(cls, pieces: Iterable[Iterable[Any]], signatures: Iterable[Iterable[Iterable[Any]]]) -> CutFile:
+        """Return the file with these pieces and signatures, or what JSON makes of them."""
+        spans = (
+            PieceSpan(*lines, tuple(names), tuple(within), is_notice)
+            for *lines, names, within, is_notice in pieces
+        )
+        found = tuple(tuple(starmap(Signature, some)) for some in signatures)
+        return cls(tuple(spans), found, tuple("".join(one.text for one in some) for some in found))
 
 
 def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[CutFile]:
     """Cut each content by the rules of its language. ``memory`` is the cache, read first and then updated."""
-    return _remembered(contents, memory, _cut_key, _cut, _encode_cut, _decode_cut)
+    return list(starmap(CutFile.of, _remembered(contents, memory, _cut_key, _cut)))
 
 
 def names_in(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[list[bytes]]:
     """Return the names that each content defines. ``memory`` is the cache, read first and then updated."""
-    return _remembered(contents, memory, _names_key, _names, _encode_names, _decode_names)
+    found = _remembered(contents, memory, _names_key, _names)
+    return [[name.encode() for name in names] for names in found]
 
 
 def _remembered(
     contents: Sequence[tuple[bytes, str | None]],
     memory: CountCache | None,
     key_of: Callable[[bytes, str | None], bytes | None],
-    find: Callable[[bytes, str | None], T],
-    encode: Callable[[T], bytes],
-    decode: Callable[[bytes], T | None],
-) -> list[T]:
-    """Return what is found in each content, from the cache if it is there and not damaged."""
+    find: Callable[[bytes, str | None], Any],
+) -> list[Any]:
+    """Return what is found in each content, or from the cache what JSON makes of it."""
     if memory is None:
         return [find(data, language) for data, language in contents]
     keys = [key_of(data, language) for data, language in contents]
     known = memory.recall([key for key in keys if key is not None])
-    found: list[T] = []
+    found: list[Any] = []
     new: dict[bytes, bytes] = {}
     for key, (data, language) in zip(keys, contents, strict=True):
-        cached = decode(known[key]) if key is not None and key in known else None
+        cached = _read(known[key]) if key is not None and key in known else None
         found.append(find(data, language) if cached is None else cached)
         if key is not None and cached is None:
-            new[key] = encode(found[-1])
+            new[key] = _written(found[-1])
     memory.remember(new)
     return found
 
 
-def _cut(data: bytes, language: str | None) -> CutFile:
+def _written(found: object) -> bytes:
+    data = json.dumps(found, separators=(",", ":")).encode()
+    return _PLAIN + _checked(data) if len(data) < _MIN_COMPRESSED else zlib.compress(data, 1)
+
+
+def _read(stored: bytes) -> Any:  # noqa: ANN401  # JSON
+    """Return what was written; None if it is damaged."""
+    data = stored[len(_checked(_PLAIN)) :]
+    if stored != _PLAIN + _checked(data):
+        try:
+            data = zlib.decompress(stored)  # which has a checksum of its own
+        except zlib.error:
+            return None
+    return json.loads(data)
+
+
+def _checked(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(4) + data
+
+
+def _cut(data: bytes, language: str | None) -> tuple[Sequence[PieceSpan], list[list[Signature]]]:
     found = shape(data, language)
     signatures: list[list[Signature]] = [[] for _ in found.pieces]
     if found.definitions and language is not None:
@@ -124,7 +145,7 @@ def _cut(data: bytes, language: str | None) -> CutFile:
             while p + 1 < len(found.pieces) and found.pieces[p].end <= one.start:
                 p += 1
             signatures[p].append(one)
-    return CutFile.of(found.pieces, signatures)
+    return found.pieces, signatures
 
 
 def _cut_key(data: bytes, language: str | None) -> bytes | None:
@@ -166,56 +187,13 @@ def _name_rules() -> bytes | None:
 def _names_key(data: bytes, language: str | None) -> bytes | None:
     """Return the cache key of the names in a content; None if it is too small to be cached."""
     rules = _name_rules() if len(data) >= _MIN_CACHED else None
-    return (
-        None
-        if rules is None
-        else hashlib.sha256(b"%b%b\n%b" % (rules, (language or "").encode(), data)).digest()
-    )
+    named = (language or "").encode()
+    return None if rules is None else hashlib.sha256(b"%b%b\n%b" % (rules, named, data)).digest()
 
 
-def _names(data: bytes, language: str | None) -> list[bytes]:
+def _names(data: bytes, language: str | None) -> list[str]:
     """Return the names that a content defines, without the members of types."""
     known = None if language is None else BY_NAME[language].heads
     if known is None or not known.suffixes or len(data) > pieces.MAX_PARSED:
-        return defined.defined_in(data, language)
-    return list(dict.fromkeys(_QUALIFIER.sub("", name).encode() for name in headed.names(data, known)))
-
-
-def _encode_names(names: list[bytes]) -> bytes:
-    return _checked(b"\n".join(names))
-
-
-def _decode_names(stored: bytes) -> list[bytes] | None:
-    """Return the stored names; None if the checksum is wrong."""
-    data = _believed(stored)
-    return data.split(b"\n") if data else None if data is None else []
-
-
-def _encode_cut(cut: CutFile) -> bytes:
-    data = json.dumps([cut.pieces, cut.signatures], separators=(",", ":")).encode()
-    return _PLAIN + _checked(data) if len(data) < _MIN_COMPRESSED else zlib.compress(data, 1)
-
-
-def _decode_cut(stored: bytes) -> CutFile | None:
-    """Return the stored cut; None if it is damaged (zlib has a checksum)."""
-    with suppress(zlib.error, ValueError, TypeError):
-        is_plain = stored.startswith(_PLAIN)
-        data = _believed(stored[len(_PLAIN) :]) if is_plain else zlib.decompress(stored)
-        found, signatures = json.loads(data or b"")
-        return CutFile.of(
-            (
-                PieceSpan(start, end, first, last, tuple(names), tuple(within), is_notice)
-                for start, end, first, last, names, within, is_notice in found
-            ),
-            (starmap(Signature, some) for some in signatures),
-        )
-    return None
-
-
-def _checked(data: bytes) -> bytes:
-    return zlib.crc32(data).to_bytes(4) + data
-
-
-def _believed(stored: bytes) -> bytes | None:
-    """Return stored data; None if its checksum is wrong."""
-    return stored[4:] if _checked(stored[4:]) == stored else None
+        return [name.decode() for name in defined.defined_in(data, language)]
+    return list(dict.fromkeys(_QUALIFIER.sub("", name) for name in headed.names(data, known)))

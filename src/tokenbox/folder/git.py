@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, product
 
 from tokenbox.content.blocks import DiffBlock, Hunk
 from tokenbox.errors import TokenboxError
@@ -89,9 +89,7 @@ def git_diff(root: str, revision: str, paths: Sequence[str]) -> list[DiffBlock]:
             f"{revision[:60]!r} is not a revision. Name a commit, branch or tag.", revision=revision
         )
     run_git(["rev-parse", "--is-inside-work-tree"], root)  # otherwise diff would compare plain files
-    settings = run_git(["config", "--null", "--name-only", "--list"], root)
-    output = run_git([*_DIFF, revision, "--", *(paths or ["."])], root, _no_filters(settings))
-    return _blocks(output)
+    return _blocks(_compared(root, revision, "--", *(paths or ["."])))
 
 
 def git_renames(root: str, revision: str) -> dict[str, str]:
@@ -99,9 +97,8 @@ def git_renames(root: str, revision: str) -> dict[str, str]:
 
     Raises :class:`GitProblem`.
     """
-    settings = run_git(["config", "--null", "--name-only", "--list"], root)
-    command = [*_DIFF, "--diff-filter=R", "--name-status", "-z", "--end-of-options", revision, "--"]
-    names = os.fsdecode(run_git(command, root, _no_filters(settings))).split("\0")[:-1]
+    output = _compared(root, "--diff-filter=R", "--name-status", "-z", "--end-of-options", revision, "--")
+    names = os.fsdecode(output).split("\0")[:-1]
     return dict(zip(names[2::3], names[1::3], strict=True))  # a status, the old path, the new one
 
 
@@ -219,19 +216,17 @@ def _blocks(output: bytes) -> list[DiffBlock]:
     return [_block(output[start:end]) for start, end in pairwise([*starts, len(output)])]
 
 
-def _no_filters(settings: bytes) -> dict[str, str]:
-    """Return an environment that disables each content filter among the NUL-separated names of settings."""
+def _compared(root: str, *arguments: str) -> bytes:
+    """Return the output of ``git diff``, with each content filter of the settings disabled."""
+    settings = run_git(["config", "--null", "--name-only", "--list"], root)
     names = {os.fsdecode(name) for name in settings.split(b"\0")}
     drivers = sorted({name.rpartition(".")[0] for name in names if _FILTER.match(name)})
-    disabled = [
-        (f"{driver}.{variable}", value)
-        for driver in drivers
-        for variable, value in (("clean", ""), ("process", ""), ("required", "false"))
-    ]
-    environment = {"GIT_CONFIG_COUNT": str(len(disabled))}
-    for i, (key, value) in enumerate(disabled):
-        environment[f"GIT_CONFIG_KEY_{i}"], environment[f"GIT_CONFIG_VALUE_{i}"] = key, value
-    return environment
+    disabled = product(drivers, ("clean=", "process=", "required=false"))
+    pairs = [f"{driver}.{setting}".rpartition("=")[::2] for driver, setting in disabled]
+    environment = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for i, (key, value) in enumerate(pairs):
+        environment |= {f"GIT_CONFIG_KEY_{i}": key, f"GIT_CONFIG_VALUE_{i}": value}
+    return run_git([*_DIFF, *arguments], root, environment)
 
 
 def run_git(arguments: Sequence[str], folder: str, settings: Mapping[str, str] | None = None) -> bytes:
@@ -298,25 +293,14 @@ def _block(text: bytes) -> DiffBlock:
 
 def _path(head: Sequence[bytes]) -> bytes:
     """Return the new path of a file; of a deleted file, its old path."""
-    named = {}
-    for line in head:
-        for prefix in (b"+++ ", b"--- ", b"rename to ", b"copy to "):
-            if line.startswith(prefix):
-                named[prefix] = _unquoted(line[len(prefix) :].rstrip(b"\n").removesuffix(b"\t"))
-    for prefix in (b"rename to ", b"copy to "):
-        if prefix in named:
-            return named[prefix]
-    for prefix in (b"+++ ", b"--- "):
-        if named.get(prefix, b"/dev/null") != b"/dev/null":
-            return named[prefix][2:]
-    return _path_in_first_line(head[0][len(b"diff --git ") :].rstrip(b"\n"))
-
-
-def _path_in_first_line(names: bytes) -> bytes:
-    """Return the path in ``a/PATH b/PATH``, for a file without changed lines or a new name."""
-    if names.startswith(b'"'):
-        return _unquoted(names[: names.index(b'" ') + 1])[2:]
-    return names[2 : len(names) // 2]
+    for prefix, side in ((b"rename to ", b""), (b"copy to ", b""), (b"+++ ", b"b/"), (b"--- ", b"a/")):
+        for line in reversed(head):
+            name = _unquoted(line[len(prefix) :].rstrip(b"\n").removesuffix(b"\t"))
+            if line.startswith(prefix) and (not side or name != b"/dev/null"):
+                return name[len(side) :]
+    # ``a/PATH b/PATH``, of a file without changed lines or a new name.
+    names = head[0][len(b"diff --git ") :].rstrip(b"\n")
+    return _unquoted(names[: names.index(b'" ') + 1])[2:] if names[:1] == b'"' else names[2 : len(names) // 2]
 
 
 def _unquoted(name: bytes) -> bytes:

@@ -1,7 +1,6 @@
 """The patterns of ``.gitignore``, matched byte by byte as git matches them (its dir.c and wildmatch.c).
 
-They become regular expressions with bounded backtracking, even for hostile patterns: the text between two
-stars may be matched at its first place without loss, so an atomic group commits to that match.
+They become expressions for google-re2, which matches in linear time, even hostile patterns.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import TypeVar
+
+import re2
 
 V = TypeVar("V")
 
@@ -31,13 +31,15 @@ _CLASSES = {
     b"upper": rb"[A-Z]",
     b"xdigit": rb"[0-9A-Fa-f]",
 }
-# The maximum length of a pattern, four times that of a path: ``re`` overflows the stack for far longer ones.
+# The maximum length of a pattern, four times that of a path.
 _MAX_BYTES = 1 << 14
+# The bytes for the states of an expression. The default is too little for a rule file of a megabyte.
+_MAX_MEMORY = 64 << 20
 _BYTES = [bytes([byte]) for byte in range(256)]
 _WILD = re.compile(rb"[*?\[\\]")
 # The expressions for a star, ``**/`` and a final ``**``.
-_STAR, _FOLDERS, _ANYTHING = rb"[^/]*?", rb"(?:.*?/)??", rb".*?"
-# The expression that matches nothing, for ``re`` and re2.
+_STAR, _FOLDERS, _ANYTHING = rb"[^/]*", rb"(?:.*/)?", rb".*"
+# The expression that matches nothing.
 _NOTHING = rb"[^\x00-\xff]"
 
 
@@ -100,18 +102,34 @@ def files_in(lines: Iterable[str]) -> bytes:
 
 def matcher(globs: Iterable[str]) -> re.Pattern[bytes]:
     """Return an expression for the files that match any of ``globs``."""
-    return re.compile(files_in(globs), re.DOTALL)
+    return re2.compile(files_in(globs), _options())  # type: ignore[no-any-return]
+
+
+def matching(sources: Iterable[bytes]) -> Callable[[bytes], list[int]]:
+    """Return a function of a path: the numbers of the expressions that match it, in order."""
+    found = re2.Set.FullMatchSet(_options())
+    for source in sources:
+        found.Add(source)
+    found.Compile()
+    return lambda path: sorted(found.Match(path) or ())
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1  # each byte is a character
+    options.dot_nl = True
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
+    return options
 
 
 def last_match(rules: Sequence[tuple[str, V]]) -> Callable[[str], V | None]:
     """Return a function of a path: the value of the last rule whose pattern matches it; None without one."""
-    compiled = [(matcher([glob]), value) for glob, value in reversed(rules)]
+    numbers = matching(files_in([glob]) for glob, _ in rules)
 
     def value_of(path: str) -> V | None:
-        if not compiled:
-            return None
-        name = os.fsencode(path)
-        return next((value for pattern, value in compiled if pattern.fullmatch(name)), None)
+        found = numbers(os.fsencode(path)) if rules else []
+        return rules[found[-1]][1] if found else None
 
     return value_of
 
@@ -138,34 +156,18 @@ def _source(pattern: bytes, *, name_only: bool) -> bytes:
     wild = _WILD.search(pattern)
     start = len(pattern) if wild is None else wild.start()
     # As in git before 2.53, the literal prefix is compared first, and the rest is a pattern of its own.
-    groups, group = [], [re.escape(pattern[:start])]
+    steps = [re.escape(pattern[:start])]
     rest, at = pattern[start:], 0
     while at < len(rest):
-        if rest[at : at + 1] == b"*":
-            end = at + 1
-            while rest[end : end + 1] == b"*":
-                end += 1
-            step, at = _stars(rest, at, end, name_only=name_only)
-            if step is not _STAR:
-                groups.append(group)
-                group = []
-        else:
-            step, at = _characters(rest, at)
-        group.append(step)
-    return b"".join([*(b"(?>" + _joined(steps) + b")" for steps in groups), _joined(group)])
+        is_star = rest[at : at + 1] == b"*"
+        step, at = _stars(rest, at, name_only=name_only) if is_star else _characters(rest, at)
+        steps.append(step)
+    return b"".join(steps)
 
 
-def _joined(steps: list[bytes]) -> bytes:
-    """Join steps that have ``**`` only at the start; each star except the last one is atomic."""
-    stars = [i for i, step in enumerate(steps) if step is _STAR]
-    if not stars:
-        return b"".join(steps)
-    atomic = [b"(?>" + b"".join(steps[start:end]) + b")" for start, end in pairwise(stars)]
-    return b"".join([*steps[: stars[0]], *atomic, *steps[stars[-1] :]])
-
-
-def _stars(rest: bytes, at: int, end: int, *, name_only: bool) -> tuple[bytes, int]:
-    """Return the expression for the stars from ``at`` to ``end``, and the position after them."""
+def _stars(rest: bytes, at: int, *, name_only: bool) -> tuple[bytes, int]:
+    """Return the expression for the stars from ``at`` on, and the position after them."""
+    end = len(rest) - len(rest[at:].lstrip(b"*"))
     alone = (at == 0 or rest[at - 1 : at] == b"/") and (
         end == len(rest) or rest[end : end + 1] == b"/" or rest[end : end + 2] == rb"\/"
     )

@@ -9,13 +9,12 @@ machine.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple
 
 from tokenbox.files import open_regular
-from tokenbox.folder.globs import Glob
+from tokenbox.folder.globs import Glob, matching
 
 RULE_FILES = (".gitignore", ".tokenboxignore")
 # The folders of version control, which no rule can include.
@@ -36,8 +35,8 @@ DEFAULT_RULES = (
     "**/.tokenbox/proof/",
     "**/.tokenbox/state.json",
 )
-# The patterns in one expression: the time of a match grows with the square of its groups.
-_TOGETHER = 50
+# The bytes of the patterns in one set: the time of a match may grow with them.
+_TOGETHER = 1 << 16
 # The number of look-ups for the ends of a path. Of patterns of more lengths, the others are expressions.
 _MAX_LENGTHS = 256
 # The limit of a rule file, in case something endless has its name.
@@ -114,20 +113,20 @@ def _read_rules(folder: str, name: str) -> list[str]:
 class _Union(NamedTuple):
     """Patterns by the numbers of their lines: those that match one text only, and those with wildcards.
 
-    ``ends``: the patterns with one star, by the lengths of what is before and after it. The others are groups
-    of ``expressions``; ``lines``: the number of each.
+    ``ends``: the patterns with one star, by the lengths of what is before and after it. The others are in
+    ``sets``, each with the numbers of its lines.
     """
 
     texts: Mapping[bytes, int]
     ends: Mapping[tuple[int, int], Mapping[bytes, int]]
-    lines: tuple[int, ...]
-    expressions: tuple[re.Pattern[bytes], ...]
+    sets: Sequence[tuple[Sequence[int], Callable[[bytes], list[int]]]]
 
     @classmethod
     def of(cls, globs: Mapping[int, Glob]) -> _Union:
         texts: dict[bytes, int] = {}
         ends: dict[tuple[int, int], dict[bytes, int]] = {}
-        wild: dict[int, bytes] = {}
+        wild: list[tuple[list[int], list[bytes]]] = []
+        size = _TOGETHER
         for line, glob in globs.items():
             if glob.only is not None:
                 texts.setdefault(glob.only, line)
@@ -138,11 +137,14 @@ class _Union(NamedTuple):
                 if lengths in ends or len(ends) < _MAX_LENGTHS:
                     ends.setdefault(lengths, {}).setdefault(b"".join(glob.ends), line)
                     continue
-            wild[line] = b"(" + glob.source + b")"
-        sources = list(wild.values())
-        starts = range(0, len(sources), _TOGETHER)
-        parts = (b"|".join(sources[start : start + _TOGETHER]) for start in starts)
-        return cls(texts, ends, tuple(wild), tuple(re.compile(part, re.DOTALL) for part in parts))
+            if size >= _TOGETHER:
+                wild.append(([], []))
+                size = 0
+            lines, sources = wild[-1]
+            lines.append(line)
+            sources.append(glob.source)
+            size += len(glob.source)
+        return cls(texts, ends, [(lines, matching(sources)) for lines, sources in wild])
 
     def first(self, subject: bytes) -> int | None:
         """Return the number of the first line that matches; None if none does."""
@@ -152,10 +154,9 @@ class _Union(NamedTuple):
             if before + after <= size:
                 other = lines.get(subject[:before] + subject[size - after :])
                 line = other if line is None or (other is not None and other < line) else line
-        for part, expression in enumerate(self.expressions):
-            match = expression.fullmatch(subject)
-            if match is not None and match.lastindex is not None:
-                other = self.lines[part * _TOGETHER + match.lastindex - 1]
+        for numbers, matched in self.sets:
+            if found := matched(subject):
+                other = numbers[found[0]]
                 return other if line is None else min(line, other)
         return line
 

@@ -232,11 +232,9 @@ def folders_only(tree: FileTreeBlock) -> str | None:
     """Return the folders with their numbers of files; None if there are no folders."""
     lines: list[str] = []
     count = _list_folders(tree.entries, 0, lines)
-    if not lines:
-        return None
     files = sum(entry.kind is EntryKind.FILE for entry in tree.entries)
     here = f"{plural(files, 'file')} here, {plural(count, 'file')} in all"
-    return "\n".join([here, *lines]) + "\n"
+    return "\n".join([here, *lines]) + "\n" if lines else None
 
 
 def _entries(branch: Branch) -> tuple[TreeEntry, ...]:

@@ -35,6 +35,7 @@ _CLASSES: Mapping[str, type[values.Block]] = {
     "extension": values.ExtensionBlock,
     "unknown": values.UnknownBlock,
 }
+_TYPES: Mapping[type, str] = {dict: "a table", list: "a list", str: "a string"}
 _ENTRY_OPTIONS = ("priority", "compress", "address")
 
 
@@ -144,9 +145,9 @@ def _value(kind: Any, value: object, place: str, read: Callable[[str], bytes]) -
     if value is None:
         return None
     if kind in (str, int):
-        return _text(value, place) if kind is str else _number(value, place)
+        return _of_type(str, value, place) if kind is str else _number(value, place)
     if kind is values.LineRange:
-        ends = [_number(item, place) for item in _list(value, place)]
+        ends = [_number(item, place) for item in _of_type(list, value, place)]
         if len(ends) != 2:  # first and last
             raise ManifestProblem(place, "must be the first and the last line, as in [10, 20].")
         return values.LineRange(*ends)
@@ -157,7 +158,8 @@ def _value(kind: Any, value: object, place: str, read: Callable[[str], bytes]) -
     cls = get_args(kind)[0]
     what = "a hunk" if cls is values.Hunk else "an entry"
     return tuple(
-        _item(cls, what, item, f"{place}[{number}]", read) for number, item in enumerate(_list(value, place))
+        _item(cls, what, item, f"{place}[{number}]", read)
+        for number, item in enumerate(_of_type(list, value, place))
     )
 
 
@@ -168,7 +170,7 @@ def _bytes(name: str, table: Mapping[str, object], where: str, read: Callable[[s
     if len(given) > 1:
         raise ManifestProblem(where, f"has both {given[0]} and {given[1]}. Give one of them.")
     place = f"{where}.{given[0]}"
-    text = _text(table[given[0]], place)
+    text = _of_type(str, table[given[0]], place)
     if given[0].endswith("_file"):
         return read(text)
     if given[0] == name:
@@ -195,23 +197,16 @@ def _enum(kind: type[IntEnum], value: object, where: str) -> IntEnum:
 
 
 def _table(value: object, where: str, keys: set[str]) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise ManifestProblem(where, f"must be a table, not {type(value).__name__}.")
-    unknown = sorted(str(key) for key in value if key not in keys)
+    table = _of_type(dict, value, where)
+    unknown = sorted(str(key) for key in table if key not in keys)
     if unknown:
         raise ManifestProblem(where, f"has an unknown key {unknown[0]!r}. Use {', '.join(sorted(keys))}.")
-    return value
+    return table
 
 
-def _list(value: object, where: str) -> list[object]:
-    if not isinstance(value, list):
-        raise ManifestProblem(where, f"must be a list, not {type(value).__name__}.")
-    return value
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise ManifestProblem(where, f"must be a string, not {type(value).__name__}.")
+def _of_type(kind: type[T], value: object, where: str) -> T:
+    if not isinstance(value, kind):
+        raise ManifestProblem(where, f"must be {_TYPES[kind]}, not {type(value).__name__}.")
     return value
 
 

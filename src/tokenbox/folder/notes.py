@@ -4,41 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class NoteKind(StrEnum):
-    """The reason for a note on a file or folder."""
+    """The reason for a note on a file or folder, and what the note says."""
 
-    BINARY = "binary"
-    CELLS = "cells"
-    CHANGED = "changed"
-    CONTROLS = "controls"
-    COUNTED = "counted"
-    DEEP = "deep"
-    DECODED = "decoded"
-    LARGE = "large"
-    LINK = "link"
-    SECRET = "secret"  # noqa: S105  # the name of a note
-    SPECIAL = "special"
-    UNREADABLE = "unreadable"
-    VANISHED = "vanished"
+    _value_: str
+    says: str
 
+    def __new__(cls, value: str, says: str) -> Self:
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.says = says
+        return kind
 
-_TEXTS = {
-    NoteKind.BINARY: "binary, so only named in the file tree",
-    NoteKind.CELLS: "a notebook, packed as its cells",
-    NoteKind.CHANGED: "changed while it was read; the last version read is packed",
-    NoteKind.CONTROLS: "has control characters, which are kept but invalid in XML",
-    NoteKind.COUNTED: "its changed lines are counted, not shown; --priority PATH=high shows them",
-    NoteKind.DEEP: "too deep, not packed",
-    NoteKind.DECODED: "not UTF-8, so decoded",
-    NoteKind.LARGE: "too large, so only named in the file tree",
-    NoteKind.LINK: "a symbolic link, not followed",
-    NoteKind.SECRET: "a secret, redacted",
-    NoteKind.SPECIAL: "not a file or folder, not opened",
-    NoteKind.UNREADABLE: "cannot be read, not packed",
-    NoteKind.VANISHED: "vanished while packing, not packed",
-}
+    BINARY = "binary", "binary, so only named in the file tree"
+    CELLS = "cells", "a notebook, packed as its cells"
+    CHANGED = "changed", "changed while it was read; the last version read is packed"
+    CONTROLS = "controls", "has control characters, which are kept but invalid in XML"
+    COUNTED = "counted", "its changed lines are counted, not shown; --priority PATH=high shows them"
+    DEEP = "deep", "too deep, not packed"
+    DECODED = "decoded", "not UTF-8, so decoded"
+    LARGE = "large", "too large, so only named in the file tree"
+    LINK = "link", "a symbolic link, not followed"
+    SECRET = "secret", "a secret, redacted"
+    SPECIAL = "special", "not a file or folder, not opened"
+    UNREADABLE = "unreadable", "cannot be read, not packed"
+    VANISHED = "vanished", "vanished while packing, not packed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ class Note:
 
     def __str__(self) -> str:
         place = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{place}: {_TEXTS[self.kind]}{f' ({self.detail})' if self.detail else ''}"
+        return f"{place}: {self.kind.says}{f' ({self.detail})' if self.detail else ''}"
 
     def to_dict(self) -> dict[str, object]:
         found: dict[str, object] = {"path": self.path, "kind": self.kind.value, "message": str(self)}

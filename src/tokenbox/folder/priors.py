@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-import re2
-
 from tokenbox.content.block_kinds import Priority
 from tokenbox.folder.generated import NAMES, is_generated
-from tokenbox.folder.globs import Glob, files_in
+from tokenbox.folder.globs import Glob, files_in, matching
 from tokenbox.folder.languages import CODE, kind_of
 from tokenbox.worth.words import stem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tokenbox.worth.query import Query
 
 
@@ -238,7 +238,7 @@ class Priors:
         if b"main/" in whole:
             whole = _PACKAGE_FOLDERS.sub(rb"\1", whole)
         name = whole.rpartition(b"/")[2]
-        matches = sorted(self._rules.Match(whole) or ())
+        matches = self._rules(whole)
         if (not matches or matches[0] > _GENERATED) and is_generated(path, content):
             return GENERATED
         for n in matches:
@@ -249,12 +249,9 @@ class Priors:
 
 
 @cache
-def _rules() -> re2.Set:
-    """Return one expression that finds the numbers of the priors with a pattern for a path."""
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.dot_nl = True
-    found = re2.Set.FullMatchSet(options)
+def _rules() -> Callable[[bytes], list[int]]:
+    """Return what finds the numbers of the priors with a pattern for a path."""
+    expressions = []
     for prior in PRIORS:
         globs = prior.globs.lower().split()
         # ``*.json`` does not match the files in ``x.json/``.
@@ -262,7 +259,5 @@ def _rules() -> re2.Set:
         names += [NAMES] if prior is GENERATED else []
         rules = [files_in(glob for glob in globs if "/" in glob)]
         rules += [b"(?:.*/)?(?:%b)" % name for name in names]
-        # re2 does not backtrack, so it has no atomic groups and needs none.
-        found.Add(b"|".join(rules).replace(b"(?>", b"(?:"))
-    found.Compile()
-    return found
+        expressions.append(b"|".join(rules))
+    return matching(expressions)

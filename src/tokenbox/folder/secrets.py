@@ -121,6 +121,7 @@ _MIN_SLACK = 20
 # a possible secret is looked at there, and not for passwords after words.
 _MAX_LINE = 4_000
 _AROUND = 200
+_LINE = re.compile(rb"[^\n]+")
 _VALUE_END = re.compile(rb"[\s\"'`<>]")
 # The bytes for the states of the filter of lines; with the default of re2 it makes them again and again.
 _MAX_STATES = 64 << 20
@@ -150,7 +151,8 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     if any(mark in content for mark in _PRIVATE_KEY_MARKS):
         content = _without_private_keys(content, path, notes)
     by_file = _by_file(path)
-    lines = _suspicious_lines(content) if by_file is None else _lines(content)
+    is_any_line = by_file is not None
+    lines = [match.span() for match in _LINE.finditer(content)] if is_any_line else _suspicious_lines(content)
     if not (lines or notes):
         return content, notes
     pieces: list[bytes] = []
@@ -162,7 +164,7 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
             if not (_needs_detectors(line, path) or (by_file and by_file.search(content[first:last]))):
                 continue
             redacted = line
-            found = _secrets_in(line, path, keys_only=is_long)
+            found = _secrets_in(line, path, by_file, keys_only=is_long)
             for finding in sorted(found, key=partial(_order, line)):
                 redacted, times = _value(finding).subn(f"[redacted: {finding.kind}]", redacted)
                 if times:
@@ -234,11 +236,6 @@ def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
             end = len(content) if end < 0 else end
             found.append((start, end))
     return found
-
-
-def _lines(content: bytes) -> list[tuple[int, int]]:
-    """Return the start and end of each line."""
-    return [match.span() for match in re.finditer(rb"[^\n]+", content)]
 
 
 @cache
@@ -326,15 +323,17 @@ def _ignoring_case() -> re2.Options:
     return options
 
 
-def _secrets_in(line: str, path: str, *, keys_only: bool = False) -> Iterator[_Finding]:
+def _secrets_in(
+    line: str, path: str, by_file: re.Pattern[bytes] | None, *, keys_only: bool
+) -> Iterator[_Finding]:
     """Yield the secrets in a line. ``keys_only``: not those that only a word before them tells."""
     from detect_secrets.filters.allowlist import is_line_allowlisted
     from detect_secrets.util.code_snippet import get_code_snippet
 
     if is_line_allowlisted(path, line, get_code_snippet([line], 1)):
         return
-    yield from _known_shapes(line, path, keys_only=keys_only)
     in_test = _TEST.search(path) is not None
+    yield from _known_shapes(line, by_file, in_test=in_test, keys_only=keys_only)
     for plugin, first in _detectors():
         if first.search(line) is None or (keys_only and type(plugin).__name__ == "KeywordDetector"):
             continue
@@ -346,15 +345,15 @@ def _secrets_in(line: str, path: str, *, keys_only: bool = False) -> Iterator[_F
                 yield _Finding(plugin.secret_type, value)
 
 
-def _known_shapes(line: str, path: str, *, keys_only: bool) -> Iterator[_Finding]:
+def _known_shapes(
+    line: str, by_file: re.Pattern[bytes] | None, *, in_test: bool, keys_only: bool
+) -> Iterator[_Finding]:
     """Yield the secrets that our own patterns find in a line."""
-    in_test = _TEST.search(path) is not None
     data = line.encode("utf-8", "surrogateescape")
     for kind, key in _keys().items() if _key_lines().search(data) else ():
         for match in key.finditer(line):
             if kind != "Authorization Header" or not made_up.is_fictitious_login(match[0], in_test=in_test):
                 yield _Finding(kind, match[0])
-    by_file = _by_file(path)
     if by_file is not None and (own := by_file.search(data)):
         value = own[1].decode()  # re2 matches valid UTF-8 only
         if not made_up.is_placeholder(value):

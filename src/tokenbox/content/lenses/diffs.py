@@ -184,8 +184,11 @@ def _reduced(hunk: Sequence[str], context: int) -> list[str]:
             continue
         if start < i:
             sizes = [sum(side) for side in zip(*sides[start:i], strict=True)]
-            ranges_line = _ranges_line(f"@{match[1]}", following, sizes)
-            result += [f"{ranges_line}{title}{_context_note(left_out)}{match[5]}", *body[start:i]]
+            # As ``@@ -3,2 +3,3 @@``; of a merge, with a range for each parent.
+            *old, new = [f"{n - (size == 0)},{size}" for n, size in zip(following, sizes, strict=True)]
+            ranges_line = " ".join([f"@{match[1]}", *(f"-{part}" for part in old), f"+{new} @{match[1]}"])
+            note = f" [{left_out} context line{'' if left_out == 1 else 's'} left out]" if left_out else ""
+            result += [f"{ranges_line}{title}{note}{match[5]}", *body[start:i]]
             following, left_out = [n + size for n, size in zip(following, sizes, strict=True)], 0
         if i < len(body):
             following = [n + inside for n, inside in zip(following, sides[i], strict=True)]
@@ -201,13 +204,3 @@ def _around(changed: Sequence[int], body: Sequence[str], context: int) -> set[in
         keep.update(range(max(0, i - context), min(len(body), i + context + 1)))
     keep.update(i for i, line in enumerate(body) if line[:1] == "\\" and i - 1 in keep)
     return keep
-
-
-def _ranges_line(marks: str, following: Sequence[int], sizes: Sequence[int]) -> str:
-    """Return the ranges of a hunk, ``@@ -3,2 +3,3 @@``; of a merge, one range for each parent."""
-    *old, new = [f"{n - (size == 0)},{size}" for n, size in zip(following, sizes, strict=True)]
-    return f"{marks}{''.join(f' -{part}' for part in old)} +{new} {marks}"
-
-
-def _context_note(left_out: int) -> str:
-    return f" [{left_out} context line{'' if left_out == 1 else 's'} left out]" if left_out else ""

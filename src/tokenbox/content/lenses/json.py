@@ -11,6 +11,7 @@ import re
 from typing import NoReturn
 
 from tokenbox.content.lenses.lens import Parameter, lens
+from tokenbox.content.lenses.lines import omission
 
 _BLANK = " \t\n\r"
 # (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
@@ -121,7 +122,7 @@ def _shortened(value: object, text: int, items: int) -> object:
         if len(value) <= items or has_note:
             return [_shortened(inner, text, items) for inner in value]
         out = len(value) - items
-        note = f"[... {out} item{'' if out == 1 else 's'} left out ...]"
+        note = omission(out, "item")
         least = len(note) + 2  # quoted
         is_longer = 2 * out > least + 1 or len(_written(value[items:])) - 2 > least
         rest = [note] if is_longer else value[items:]
@@ -130,7 +131,7 @@ def _shortened(value: object, text: int, items: int) -> object:
         if _SHORTENED.search(value):
             return value
         out = len(value) - text
-        note = f"[... {out} character{'' if out == 1 else 's'} left out ...]"
+        note = omission(out, "character")
         return f"{value[:text]}{note}" if out > len(note) else value
     return value
 
