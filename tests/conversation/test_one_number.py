@@ -41,7 +41,6 @@ from tokenbox.gateway.protocols import CHAT, MESSAGES, PROTOCOLS, RESPONSES, Pro
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import ModelSettings, RequestLimits
 from tokenbox.models import Counting, counters_for
-from tokenbox.providers import BlockingProvider
 from tokenbox.shell.models import CurrentCounter, Models
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def by_ctx_whole(body: dict[str, Any], model: str) -> Figure | None:
 @cache
 def shell() -> Models:
     """A shell's models, of a server that is never asked."""
-    return Models(load(env={"TOKENBOX_USER_CONFIG": ""}), {}, BlockingProvider, "https://api.openai.com")
+    return Models(load(env={"TOKENBOX_USER_CONFIG": ""}), {}, "https://api.openai.com")
 
 
 def by_shell(body: dict[str, Any], model: str) -> Figure:
