@@ -528,6 +528,12 @@ def test_a_request_without_end_is_an_error(depth: int) -> None:
             call()
 
 
+def test_what_is_too_deep_to_be_copied_is_an_error() -> None:
+    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}], "metadata": nested(400)}
+    with pytest.raises(InvalidMessage, match="deep"):
+        caching.plan(body)
+
+
 def test_a_tokenizer_may_be_named() -> None:
     before = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi there"}]}
     after = {**before, "messages": [{"role": "user", "content": "hello there"}]}

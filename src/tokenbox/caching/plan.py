@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.caching.changes import marked, marks_of, volatile
-from tokenbox.caching.prompt import Layer, PromptSpan, api_of, spans
+from tokenbox.caching.prompt import Layer, PromptSpan, api_of, spans, too_deep
 from tokenbox.caching.rules import (
     FIVE_MINUTES,
     HALF_AN_HOUR,
@@ -206,7 +206,10 @@ class _Planning:
                 self._notes.append(
                     "this server caches what begins the same by itself; there is nothing to set"
                 )
-        body: dict[str, Any] = copy.deepcopy(dict(self._body))
+        try:
+            body: dict[str, Any] = copy.deepcopy(dict(self._body))
+        except RecursionError:
+            raise too_deep() from None
         for one in found:
             _mark(body, one, self._rules.provider)
         body.update(self._fields)

@@ -93,7 +93,7 @@ def spans(body: Mapping[str, Any], api: Api | None = None) -> list[PromptSpan]:
         for number, item in enumerate(items):
             found += _item(key, number, item)
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep() from None
     return found
 
 
@@ -102,12 +102,12 @@ def as_text(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep() from None
     except ValueError as error:  # a number of more than 4,300 digits, or a value that contains itself
         raise InvalidMessage(f"a value of the request is not JSON: {error}.") from None
 
 
-def _too_deep() -> InvalidMessage:
+def too_deep() -> InvalidMessage:
     return InvalidMessage("the request is nested too deeply.")
 
 
