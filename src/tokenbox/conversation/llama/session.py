@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -273,25 +274,25 @@ class LlamaSession(WholeSession):
         continued, opened = continuation([last.read] if last else [], asked)
         prefill = None if continued is None or last is None else prefill_of(last.read, continued)
         continues = continued is not None and last is not None
-        shown = self._shown(continues=continues)
-        pieces, run = self._pieces(prepared, shown, now, memories, opened=opened)
-        segment = self._finished(self._without_start(pieces), opened=opened)
-        if prefill is not None:
+        with self._shown(continues=continues) as shown:
+            pieces, run = self._pieces(prepared, shown, now, memories, opened=opened)
+            segment = self._finished(self._without_start(pieces), opened=opened)
+            if prefill is not None:
 
-            def opening() -> str:
-                """Render both by the same records, so the first again if it has made any."""
-                without = pieces
-                if run.track is None or run.track.has_recorded:
-                    without = self._pieces(prepared, shown, now, memories, opened=False)[0]
-                opened = self._pieces(prepared, shown, now, memories, opened=True)[0]
-                found = _difference(without, opened)
-                if found is not None:
-                    return found
-                whole = replace(prepared, variables={**prepared.variables, "messages": shown})
-                return self._template.opening(whole, Run(now))
+                def opening() -> str:
+                    """Render both by the same records, so the first again if it has made any."""
+                    without = pieces
+                    if run.track is None or run.track.has_recorded:
+                        without = self._pieces(prepared, shown, now, memories, opened=False)[0]
+                    opened = self._pieces(prepared, shown, now, memories, opened=True)[0]
+                    found = _difference(without, opened)
+                    if found is not None:
+                        return found
+                    whole = replace(prepared, variables={**prepared.variables, "messages": shown})
+                    return self._template.opening(whole, Run(now))
 
-            text = self._template.begin(prepared, prefill, segment.end, opening)
-            segment = self._segments.join(segment, self._segments.of(text))
+                text = self._template.begin(prepared, prefill, segment.end, opening)
+                segment = self._segments.join(segment, self._segments.of(text))
         track = run.track
         certain = not run.uncertain and track is not None and track.certain and only_days(run.dated)
         return self._segments.total(segment) + self._format.added, certain
@@ -312,17 +313,25 @@ class LlamaSession(WholeSession):
             variables["add_generation_prompt"] = True
         return self._program.pieces(variables, run), run
 
-    def _shown(self, *, continues: bool) -> list[dict[str, Any]]:
-        """Return the messages as the template sees them; an unsupported system message is merged.
+    @contextmanager
+    def _shown(self, *, continues: bool) -> Iterator[list[dict[str, Any]]]:
+        """Give the messages as the template sees them; an unsupported system message is merged.
 
-        ``continues``: without the last one.
+        ``continues``: without the last one. They are changed in place meanwhile: a copy of a long list costs.
         """
-        versions = self._message_list.versions
-        messages = self._message_list.messages[: len(versions) - continues]
-        first = versions[: min(2, len(messages))]
-        if first and not self._template.capabilities.system_role and first[0].sent["role"] == "system":
-            messages[: len(first)] = self._merged(first)
-        return messages if self._rewriting is None else self._rewritten(self._rewriting, messages)
+        messages, versions = self._message_list.messages, self._message_list.versions
+        size = len(versions) - continues
+        merges = size and not self._template.capabilities.system_role and versions[0].sent["role"] == "system"
+        first = versions[: min(2, size)] if merges else []
+        merged = self._merged(first)
+        last = messages[size:]
+        del messages[size:]
+        messages[: len(first)] = merged
+        try:
+            yield messages if self._rewriting is None else self._rewritten(self._rewriting, messages)
+        finally:
+            messages[: len(merged)] = [one.final for one in first]
+            messages += last
 
     def _merged(self, first: Sequence[MessageVersions]) -> list[dict[str, Any]]:
         """Return the message that a leading system message and the next one are merged to."""
