@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
 
 WINDOW = 1_000
-INPUT = {CHAT: {"messages": [{"role": "user", "content": "hi"}]}, EMBEDDINGS: {"input": "hi"}}
+INPUT: dict[str, dict[str, Any]] = {
+    CHAT.name: {"messages": [{"role": "user", "content": "hi"}]},
+    EMBEDDINGS.name: {"input": "hi"},
+}
 
 
-def call(protocol: Protocol = CHAT, **fields: object) -> ApiCall:
-    body = {"model": "m", **INPUT[protocol], **fields}
+def call(protocol: Protocol = CHAT, /, **fields: object) -> ApiCall:
+    body = {"model": "m", **INPUT[protocol.name], **fields}
     return read_call(protocol, json.dumps(body).encode(), RequestLimits())
 
 
@@ -42,8 +45,8 @@ def figures(window: int | None = WINDOW, **more: Any) -> ModelFigures:
 
 
 def counted(total: int, at_most: int | None = None, **more: Any) -> Counted:
-    exact = at_most is None
-    return Counted(Count(total, exact, total if exact else at_most, By.SERVER), "stub:/tokenize", **more)
+    bound = total if at_most is None else at_most
+    return Counted(Count(total, at_most is None, bound, By.SERVER), "stub:/tokenize", **more)
 
 
 @pytest.mark.parametrize(
