@@ -76,8 +76,8 @@ class CutFile(NamedTuple):
     def of(cls, pieces: Iterable[Iterable[Any]], signatures: Iterable[Iterable[Iterable[Any]]]) -> CutFile:
         """Return the file with these pieces and signatures, or what JSON makes of them."""
         spans = (
-            PieceSpan(*lines, tuple(names), tuple(within), is_notice)
-            for *lines, names, within, is_notice in pieces
+            PieceSpan(start, end, first, last, tuple(names), tuple(within), is_notice)
+            for start, end, first, last, names, within, is_notice in pieces
         )
         found = tuple(tuple(starmap(Signature, some)) for some in signatures)
         return cls(tuple(spans), found, tuple("".join(one.text for one in some) for some in found))
