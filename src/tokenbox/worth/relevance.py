@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from tokenbox.worth.recent import PastChange, RecentWork
 
 # All weights are percentages.
-# The share of its document's match that a piece inherits, and that a text inherits which is all of its document.
+# The share of its document's match that a piece inherits; WHOLE: that one inherits that is scored alone.
 DOCUMENT, WHOLE = 40, 110
-# A piece gets this share of the match of its document's best piece: a long document is also as relevant as
-# its best part.
+# A piece gets this share of the match of its document's best piece, however much else the document contains.
 BEST = 40
 # Bonuses for a symbol, path or line that the query names, in percent of the best match.
 SYMBOL, ENCLOSING_SYMBOL = 8, 3
