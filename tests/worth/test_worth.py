@@ -160,7 +160,7 @@ def test_a_file_called_like_a_symbol_of_the_query_is_worth_more() -> None:
 def test_pieces_beside_one_with_all_words_are_worth_more_than_beside_one_of_each() -> None:
     texts = ([b"total discount\n", b"price\n", b"rest\n"], [b"total price\n", b"discount\n", b"rest\n"])
     documents = [Document(f"{name}.py", b"".join(lines)) for name, lines in zip("ab", texts, strict=True)]
-    spans = []
+    spans: list[tuple[int, PieceSpan]] = []
     for i, lines in enumerate(texts):
         ends = list(accumulate(map(len, lines)))
         spans += [
