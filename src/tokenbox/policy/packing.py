@@ -28,7 +28,6 @@ from tokenbox.policy.estimate import (
     text_counter,
 )
 from tokenbox.policy.guard import GuardLimits, Uncertain, checked_uncertain, needed
-from tokenbox.policy.offers import Offer, offer_of, sections_of
 from tokenbox.policy.records import AnyLayout, ChunkPlan, PackPlan, SummaryOp
 from tokenbox.policy.strategies import (
     WORTH,
@@ -42,6 +41,7 @@ from tokenbox.policy.strategies import (
     name_of,
     oldest_first,
 )
+from tokenbox.policy.strategy_input import StrategyInput, sections_of, strategy_input
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -178,34 +178,34 @@ class _Packing:
     def worth(self) -> Planned:
         """Keep what is most relevant to the last question."""
 
-        def choice(offer: Offer, planned: _Plan) -> Planned:
-            return _most_worth(Ranking(offer.candidates), self.budget, planned)
+        def choice(given: StrategyInput, planned: _Plan) -> Planned:
+            return _most_worth(Ranking(given.candidates), self.budget, planned)
 
         return self._by_choice(WORTH, choice)
 
     def _by_function(self, strategy: Strategy) -> Planned:
         may_change = self.request.kind is ChunkKind.SECTIONS
 
-        def choice(offer: Offer, planned: _Plan) -> Planned:
+        def choice(given: StrategyInput, planned: _Plan) -> Planned:
             return planned(
-                choose(strategy, offer.candidates, self.budget, offer.count, may_change=may_change)
+                choose(strategy, given.candidates, self.budget, given.count, may_change=may_change)
             )
 
         return self._by_choice(name_of(strategy), choice)
 
     # Choices: by worth, and by strategies of users.
 
-    def _by_choice(self, name: str, choice: Callable[[Offer, _Plan], Planned]) -> Planned:
+    def _by_choice(self, name: str, choice: Callable[[StrategyInput, _Plan], Planned]) -> Planned:
         """Return the plan that ``choice`` makes of the candidates; raise if it is over the budget."""
-        kind, offer = self.request.kind, offer_of(self.request, self.counter)
+        kind, given = self.request.kind, strategy_input(self.request, self.counter)
 
         def planned(picked: Picked) -> Planned:
             if kind is ChunkKind.SECTIONS:
-                return self._sections_chosen(picked, name, offer.candidates)
-            return self._whole_chosen([index for index, _ in picked], name, offer)
+                return self._sections_chosen(picked, name, given.candidates)
+            return self._whole_chosen([index for index, _ in picked], name, given)
 
         try:
-            made = choice(offer, planned)
+            made = choice(given, planned)
             check_budget(name, made.layout.total, self.budget)
         except StrategyFailed:
             # If not even what must be kept fits, no strategy is to blame: this raises that, with the figures.
@@ -213,11 +213,11 @@ class _Packing:
             raise
         return made
 
-    def _whole_chosen(self, indices: Sequence[int], name: str, offer: Offer) -> Planned:
+    def _whole_chosen(self, indices: Sequence[int], name: str, given: StrategyInput) -> Planned:
         """Return the chosen messages or blocks. Raises ``StrategyFailed`` if a call lacks its results."""
         made: AnyLayout
         left_out, kept = _OF_MESSAGES if self.request.kind is ChunkKind.MESSAGES else _OF_BLOCKS
-        chosen = [self.request.items[offer.places[index]] for index in indices]
+        chosen = [self.request.items[given.places[index]] for index in indices]
         if self.request.kind is ChunkKind.MESSAGES:
             made = self._fitted(chosen, None)
             if made.evicted:
@@ -225,7 +225,7 @@ class _Packing:
                     f"the strategy {name} separated a tool call from its results, which no server accepts.",
                     strategy=name,
                 )
-            sizes = {index: offer.candidates[index].tokens for index in indices}
+            sizes = {index: given.candidates[index].tokens for index in indices}
         else:
             made = render_blocks(chosen, text_counter(self.counter), verbosity="full")
             sizes = {index: block.size for index, block in zip(indices, made.blocks, strict=True)}
@@ -233,7 +233,7 @@ class _Packing:
             ChunkPlan(
                 place, one.id, kept if one.index in sizes else left_out, one.tokens, sizes.get(one.index, 0)
             )
-            for place, one in zip(offer.places, offer.candidates, strict=True)
+            for place, one in zip(given.places, given.candidates, strict=True)
         ]
         return Planned(made, chunks)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
 
-class Offer(NamedTuple):
+class StrategyInput(NamedTuple):
     """The candidates, their places in the request, and a function that counts a text."""
 
     candidates: Sequence[Candidate]
@@ -27,16 +27,16 @@ class Offer(NamedTuple):
     count: Callable[[str], int]
 
 
-def offer_of(request: Chunks, counter: Counts) -> Offer:
+def strategy_input(request: Chunks, counter: Counts) -> StrategyInput:
     if request.kind is ChunkKind.BLOCKS:
         tokenizer = text_counter(counter)
         # Without annotations, which are about other blocks.
         places = [i for i, block in enumerate(request.items) if not isinstance(block, AnnotationBlock)]
-        return Offer(_blocks(request, places, tokenizer), places, tokenizer.count)
+        return StrategyInput(_blocks(request, places, tokenizer), places, tokenizer.count)
     everything = range(len(request.items))
     if request.kind is ChunkKind.MESSAGES:
-        return Offer(_messages(request, counter), everything, _text_count(counter))
-    return Offer(sections_of(request, counter), everything, section_tokenizer(request, counter).count)
+        return StrategyInput(_messages(request, counter), everything, _text_count(counter))
+    return StrategyInput(sections_of(request, counter), everything, section_tokenizer(request, counter).count)
 
 
 def sections_of(request: Chunks, counter: Counts) -> list[Candidate]:
