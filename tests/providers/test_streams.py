@@ -304,6 +304,11 @@ def test_streams_that_are_whole(name: str) -> None:
         assert answer.finish is not None
 
 
+def test_done_ends_a_stream_that_gives_no_reason() -> None:
+    with serving({CHAT: streamed(sse(chunk("a"), chunk("b")))}) as server:
+        assert told(server) == ChatAnswer("ab")
+
+
 HALF = b"data: %s\n\n" % json.dumps(chunk("kept")).encode()
 # What is sent after HALF, and how it is taken.
 CUTS: dict[str, tuple[bytes, type[ProviderError]]] = {

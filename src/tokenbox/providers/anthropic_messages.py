@@ -209,7 +209,7 @@ def events(answer: object) -> list[Event]:
 
 
 class AnthropicReader:
-    """Reads a stream of named events, which must end with ``message_stop``."""
+    """Reads a stream of named events, which ends with ``message_stop``."""
 
     may_end = False
 

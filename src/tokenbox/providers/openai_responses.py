@@ -99,7 +99,7 @@ def _end_events(answer: object, found: list[Event]) -> list[Event]:
 
 
 class ResponsesReader:
-    """Reads a stream of typed events, which must end with a final event."""
+    """Reads a stream of typed events, which ends with a final event."""
 
     may_end = False
 

@@ -13,7 +13,7 @@ from tokenbox.providers.transport import FIRST_REFUSAL, HttpCall, Response, whol
 
 if TYPE_CHECKING:
     from tokenbox.providers.framing import Framing, StreamMessage
-    from tokenbox.providers.kinds.kind import Dialect
+    from tokenbox.providers.kinds.kind import Dialect, StreamReader
 
 _DONE: Final = "[DONE]"
 
@@ -72,19 +72,22 @@ async def events_of(
                 f"{call.place} answers with an HTML page. Check that the endpoint is an LLM server."
             )
         reader = dialect.reader()
-        async for body in _bodies(response, dialect.framing(call.bounds.event_bytes), call):
+        async for body in _bodies(response, dialect.framing(call.bounds.event_bytes), reader, call):
             if error_inside(body):
                 raise server.error(None, body, call.path, window=window)
             for event in reader.read(body):
                 yield event
             if reader.done:
                 return
-        if not reader.may_end:
-            raise _cut(call)
 
 
-async def _bodies(response: Response, framing: Framing, call: HttpCall) -> AsyncGenerator[object]:
-    """Yield the JSON values of a stream, up to ``[DONE]`` or its end."""
+async def _bodies(
+    response: Response, framing: Framing, reader: StreamReader, call: HttpCall
+) -> AsyncGenerator[object]:
+    """Yield the JSON values of a stream, up to ``[DONE]`` or its end.
+
+    Raises :class:`StreamCut` if the ``reader`` says that it may not end there.
+    """
     size = 0
     try:
         async for piece in response.pieces():
@@ -108,6 +111,8 @@ async def _bodies(response: Response, framing: Framing, call: HttpCall) -> Async
         except BadAnswer:
             raise _cut(call) from None  # an incomplete message
         yield body
+    if not reader.may_end:
+        raise _cut(call)
 
 
 def _body(message: StreamMessage, call: HttpCall) -> object:

@@ -27,7 +27,8 @@ FIGURES: Final = ("context_window", "max_input_tokens", "max_output_tokens", "tr
 class StreamReader(Protocol):
     """Reads the JSON values of one stream.
 
-    ``done``: the final value was read. ``may_end``: the stream may end here without one.
+    ``done``: the final value was read. ``may_end``: the stream may end here without one and without
+    ``[DONE]``.
     """
 
     @property
