@@ -85,7 +85,7 @@ def test_unpriced_calls_so_far_are_refused_or_allowed() -> None:
     spent = Totals.of(Call("a", NOON, "llama-3").end(NOON, Usage(5, 5), None))
     with pytest.raises(CostCapUnknown, match="the cost of 1 call so far is unknown") as caught:
         cap_at_dollars(Decimal(2), spent, "haiku", BIG)
-    remedies = ["tokenbox config set cost.unpriced allow"]
+    remedies = ["tokenbox config set --user cost.unpriced allow"]
     assert caught.value.details == {"unknown": "spent", "calls": 1, "cap": "2", "remedies": remedies}
     assert cap_at_dollars(Decimal(2), spent, "haiku", BIG, unpriced=Unpriced.ALLOW) == Decimal("1.75")
     with pytest.raises(CostCapExceeded):

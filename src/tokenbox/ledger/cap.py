@@ -80,8 +80,8 @@ def cap_at_dollars(
     return predicted.at_most
 
 
-# Commands that mend an unknown cost.
-_ALLOW: Final = "tokenbox config set cost.unpriced allow"
+# Commands that mend an unknown cost. A project's file may not allow one.
+_ALLOW: Final = "tokenbox config set --user cost.unpriced allow"
 _LIMIT: Final = "tokenbox config set policy.reserve_out 4096"
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ASK: Final = "|>"
 LITERAL: Final = "\\"
-_CONFIG_SET: Final = re.compile(r"tokenbox config set (?=(?:shell|cost)\.)")
+_CONFIG_SET: Final = re.compile(r"tokenbox config set (?:--user )?(?=(?:shell|cost)\.)")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _META: Final = re.compile(r":([A-Za-z?][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
