@@ -118,12 +118,23 @@ def test_json_that_python_cannot_hold_is_counted_as_text(tokenbox: CommandLine, 
     assert (result.status, why in result.err) == (0, True), result.err
 
 
-def test_of_several_output_limits_of_a_request_the_largest_is_reserved(tokenbox: CommandLine) -> None:
-    limits = {"max_completion_tokens": 1, "max_tokens": 127_999}
+@pytest.mark.parametrize(
+    ("other", "status", "shown"),
+    [
+        (127_999, 4, "127,999 reserved"),
+        (127_999.0, 2, "not 127999.0"),
+        ("all", 2, "not 'all'"),
+        (-1, 2, "not -1"),
+    ],
+)
+def test_of_several_output_limits_of_a_request_the_largest_is_reserved_and_a_wrong_one_refused(
+    tokenbox: CommandLine, other: object, status: int, shown: str
+) -> None:
+    limits = {"max_completion_tokens": 1, "max_tokens": other}
     request = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}], **limits}
     (tokenbox.folder / "request.json").write_text(json.dumps(request))
     result = tokenbox("enforce", "-t", "o200k_base", "--messages", "request.json")
-    assert (result.status, b"127,999 reserved" in result.out) == (4, True), result
+    assert (result.status, shown in result.out.decode() + result.err) == (status, True), result
 
 
 def test_a_file_name_that_is_not_utf8(tokenbox: CommandLine) -> None:

@@ -14,7 +14,7 @@ from tokenbox.cli.outcome import UsageProblem, only_one
 from tokenbox.config import Config
 from tokenbox.content.request import INPUT_KEYS
 from tokenbox.errors import DocumentError
-from tokenbox.integers import digits, meant_figure, whole
+from tokenbox.integers import digits, meant_figure
 from tokenbox.policy import Chunks
 
 FILES = argument("FILE...", "Text files, one chunk each; - is standard input.", None)
@@ -118,7 +118,9 @@ def _read_messages(name: str) -> Read:
             code="document_missing_key",
         )
     limits = [body[key] for key in _MAX_TOKENS if body.get(key) is not None]
-    max_tokens = max(limits, key=lambda limit: whole(limit) or 0, default=None)
+    wrong = [limit for limit in limits if type(limit) is not int or limit < 0]
+    # A wrong limit is handed on, so that it is refused.
+    max_tokens = wrong[0] if wrong else max(limits, default=None)
     return Read(
         tokenbox.policy.read_chunks(body),
         model if isinstance(model, str) else None,
