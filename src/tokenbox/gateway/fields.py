@@ -56,7 +56,6 @@ def outer(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(path.partition(".")[0] for path in paths)
 
 
-_LONGEST_QUERY = 2_048
 # Fields by which proxies (LiteLLM, TensorZero) replace the request, the server or its key, and which name
 # other weights than the model's (SGLang, vLLM, llama.cpp, LM Studio): the operator's to set.
 OPERATOR_FIELDS = frozenset(
@@ -74,6 +73,7 @@ OPERATOR_FIELDS = frozenset(
     lora_request adapters draft_model
     """.split()
 )
+_LONGEST_QUERY = 2_048
 _INNER_NAME = re.compile(r"[\[.]")
 # Keys of a server in a query, by which a client would choose whom it pays.
 _SECRETS = frozenset(
@@ -199,13 +199,13 @@ def check_query(query: bytes) -> None:
     # Servers separate fields by ";", too, and find objects by "a[b]" and "a.b".
     fields = query.decode("latin-1").replace(";", "&")
     for name, _ in parse_qsl(fields, keep_blank_values=True):
-        outer = _INNER_NAME.split(name.strip(), 1)[0].casefold()
-        if outer.replace("-", "_") in _SECRETS:
+        field = _INNER_NAME.split(name.strip(), 1)[0].casefold()
+        if field.replace("-", "_") in _SECRETS:
             raise invalid_request(
-                f"{outer} is in the query, which servers write to their logs. "
+                f"{field} is in the query, which servers write to their logs. "
                 "Send the key as `Authorization: Bearer KEY`."
             )
-        known = _IN_BODY.get(outer)
+        known = _IN_BODY.get(field)
         if known is not None:
             raise invalid_request(f"{known} is in the query. Send it in the body.", known)
 
