@@ -14,7 +14,7 @@ from tokenbox.render.lines import UNICODE, Charset, Line, Span, Style, cells, fi
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
 
-Outcome: TypeAlias = "LayoutShown | ContextCriticalOverflow"
+_Outcome: TypeAlias = "LayoutShown | ContextCriticalOverflow"
 """What a budget gives: a layout, or the error that it is too small."""
 _CUT = (Decision.COMPRESSED, Decision.TRUNCATED)
 
@@ -26,7 +26,7 @@ class Cell(NamedTuple):
 
 
 def whatif_lines(
-    sections: Sequence[Section], outcomes: Sequence[Outcome], width: int = 80, charset: Charset = UNICODE
+    sections: Sequence[Section], outcomes: Sequence[_Outcome], width: int = 80, charset: Charset = UNICODE
 ) -> list[Line]:
     """Return the table of several budgets as lines of styled text; columns that are too many follow below."""
     width = max(width, MIN_WIDTH)
@@ -50,7 +50,7 @@ def whatif_lines(
 
 
 def _rows(
-    sections: Sequence[Section], outcomes: Sequence[Outcome], charset: Charset
+    sections: Sequence[Section], outcomes: Sequence[_Outcome], charset: Charset
 ) -> list[tuple[str, Sequence[Cell]]]:
     """Return the totals, and at most ``MAX_ROWS`` sections: first those that change."""
     layouts = [outcome for outcome in outcomes if not isinstance(outcome, ContextCriticalOverflow)]
@@ -74,7 +74,7 @@ def _rows(
     ]
 
 
-def _column(outcome: Outcome, chosen: Sequence[int], omitted: Sequence[int], charset: Charset) -> list[Cell]:
+def _column(outcome: _Outcome, chosen: Sequence[int], omitted: Sequence[int], charset: Charset) -> list[Cell]:
     """Return the cells of one budget, from the top. A budget that is too small has only the first three."""
     budget = Cell(f"{outcome.budget:,}", Style.STRONG)
     if isinstance(outcome, ContextCriticalOverflow):
