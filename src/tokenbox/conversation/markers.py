@@ -63,9 +63,9 @@ class MarkersFormat(PieceCounter):
         return PartCost(total, max(total, self.bound.message(message)), exact=False)
 
     def frame(self, request: Request) -> PartCost:
-        texts = [_as_json(tool) for tool in request.tools]
-        if self.markers:  # at their longest: some templates indent a tool, others escape it
-            texts = [_escaped(_as_json(tool, indent=4)) for tool in request.tools]
+        tools = request.tools
+        # With markers, a tool is counted at its longest: some templates indent it, others escape it.
+        texts = [_escaped(_as_json(one, indent=4)) if self.markers else _as_json(one) for one in tools]
         texts += [f"{name}: {_as_json(value, indent=4)}" for name, value in request.fields]
         total = self._count(texts)
         if self.markers:
