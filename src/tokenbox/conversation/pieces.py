@@ -259,12 +259,15 @@ class WholeSession:
 
     def __init__(self, counter: RequestCounter) -> None:
         self._counter = counter
+        self._head: tuple[Item, ...] = ()
+        self._tools: tuple[Object, ...] = ()
+        self._fields = NO_FIELDS
         self._items: dict[int, Item] = {}
-        WholeSession.frame(self, ())
+        self._count: Count | None = None
 
     def frame(self, head: Sequence[Item], tools: Sequence[Object] = (), fields: Object = NO_FIELDS) -> None:
         self._head, self._tools, self._fields = tuple(head), tuple(tools), fields
-        self._count: Count | None = None
+        self._count = None
 
     def add(self, number: int, item: Item) -> None:
         self._items[number] = item
