@@ -321,7 +321,7 @@ _TASKS: Mapping[Task, Callable[[RowCompiler, Row], RowResult]] = {
 
 
 def _counted(total: int, digest: str, *, exact: bool, **columns: object) -> RowResult:
-    """Return the result of a row with all of its input: these columns, and those of every task."""
+    """Return the result of a row that nothing was cut from: ``columns``, then those of every task."""
     columns |= {"total": total, "exact": exact, "digest": digest}
     return RowResult(columns, RowOutcome.WHOLE, total, exact, 0)
 

@@ -356,7 +356,7 @@ class Conversation(Pictured):
         gone |= self._window.evicted
         if self.query is not None:
             self._away |= gone
-        evicted |= gone
+        evicted.update(gone)
         self._forget(gone)
         self._keep_left_out()
         self._evictions += sum(step.action is WindowAction.EVICT for step in steps)

@@ -71,11 +71,11 @@ class CallSpan:
     session: str | None = None
 
     def condition(self) -> tuple[str, dict[str, Value]]:
-        given = {name: _value(found) for name in _TESTS if (found := getattr(self, name)) is not None}
-        return " AND ".join(_TESTS[name] for name in given) or "1 = 1", given
+        given = {name: _value(found) for name in _CONDITIONS if (found := getattr(self, name)) is not None}
+        return " AND ".join(_CONDITIONS[name] for name in given) or "1 = 1", given
 
 
-_TESTS = {
+_CONDITIONS = {
     "since": "started >= :since",
     "until": "started < :until",
     "project": "project = :project",

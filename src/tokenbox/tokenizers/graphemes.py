@@ -48,7 +48,6 @@ _FLAGS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 # The first window, in characters, of a backward search; it grows fourfold while it is too short.
 _FIRST_WINDOW: Final = 16
 
-
 _HANGUL: Final = 0xAC00
 _MAX_CACHED: Final = 65_536
 

@@ -91,10 +91,10 @@ class Cuts:
         places: Sequence[int] | None = None,
     ) -> None:
         self.text, self.tokenizer, self.size = text, tokenizer, size
-        of_text = _OF_TEXT.get(keep) if places is None else None
-        self.family = (
-            of_text(text) if of_text else _Family(keep, boundaries(text) if places is None else places)
-        )
+        if places is None and keep in _OF_TEXT:
+            self.family = _OF_TEXT[keep](text)
+        else:
+            self.family = _Family(keep, boundaries(text) if places is None else places)
 
     def longest(self, max_tokens: int) -> int:
         """Return the size of the longest cut of at most ``max_tokens``."""
@@ -184,7 +184,7 @@ class _Prefixes(_Family):
 
 
 class _Suffixes(_Family):
-    """The same of its suffixes."""
+    """The suffixes of a text by their characters, at cluster boundaries, which are found when needed."""
 
     def __init__(self, text: str) -> None:
         super().__init__("tail", range(len(text) + 1))
