@@ -202,3 +202,9 @@ def test_reading_the_settings_does_not_load_what_writes_them() -> None:
     loaded = set(printed_by("import sys, tokenbox; tokenbox.config.load(); print(*sys.modules)").split())
     assert "tokenbox.config.loading" in loaded
     assert not {"tokenbox.config.writing", "tomlkit"} & loaded
+
+
+def test_the_store_does_not_load_the_tables_of_the_gateway() -> None:
+    loaded = set(printed_by("import sys, tokenbox.store.stores; print(*sys.modules)").split())
+    assert "tokenbox.store.calls" in loaded
+    assert not {"tokenbox.store.keys", "tokenbox.store.owners"} & loaded

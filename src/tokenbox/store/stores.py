@@ -11,14 +11,14 @@ import platformdirs
 
 from tokenbox.store.calls import Calls
 from tokenbox.store.errors import StoreUnavailable
-from tokenbox.store.keys import Keys
 from tokenbox.store.migrations import migrate
-from tokenbox.store.owners import Owners
 from tokenbox.store.sessions import Sessions
 from tokenbox.store.sqlite import SQLiteDatabase
 
 if TYPE_CHECKING:
     from tokenbox.store.database import Database
+    from tokenbox.store.keys import Keys
+    from tokenbox.store.owners import Owners
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 SQLITE = "sqlite:///"
@@ -88,8 +88,18 @@ class Store:
         self.name = database.name
         self.calls = Calls(database)
         self.sessions = Sessions(database)
-        self.keys = Keys(database)
-        self.owners = Owners(database)
+
+    @property
+    def keys(self) -> Keys:
+        from tokenbox.store.keys import Keys  # of the gateway
+
+        return Keys(self.database)
+
+    @property
+    def owners(self) -> Owners:
+        from tokenbox.store.owners import Owners  # of the gateway
+
+        return Owners(self.database)
 
     def close(self) -> None:
         self.database.close()
