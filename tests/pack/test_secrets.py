@@ -160,6 +160,7 @@ def test_passwords_by_their_names() -> None:
         'key = "sk-ant-api03-xxxxxxxxxxxxxxxxxxxxxxxx"  # yours',
         'key = "sk-proj-..."',
         ".task-proj-3 { color: red } /* risk-ant-hills-and-other-long-words-2 */",
+        "at pk_75cf332a1132a4432d59ca6a792259: 049722178:rslE3yfwS4b9DR-F1ABH9kIjNCoBvythO4p",
         "password = getpass()",
         'password = "password"',
         'secret_name = "the name of it"',

@@ -193,12 +193,15 @@ _KEYS_IN_LINES = {
     "Okta Token": (r"ssws 00[\w-]{8}", r"SSWS 00[\w-]{40}(?![\w-])"),
 }
 _LOOKS_AROUND = re.compile(r"\(\?<?[=!][^()]*\)")
-_LONG_REPEAT = re.compile(r"\{(?:[2-9][0-9]|[1-9][0-9]{2})[0-9,]*\}.*")
+_LONG_REPEAT = re.compile(r"\{([2-9][0-9]|[1-9][0-9]{2})[0-9,]*\}.*")
 
 
 def _line_with(key: str) -> str:
-    """Return a simple pattern of lines that may contain the key: its beginning, with 20 of its characters."""
-    return _LONG_REPEAT.sub("{20}", _LOOKS_AROUND.sub("", key))
+    """Return a simple pattern of lines that may contain the key: its beginning, to its first long repetition.
+
+    All characters that a key must have are asked for: base64 has many of a short beginning with 20 letters.
+    """
+    return _LONG_REPEAT.sub(r"{\1}", _LOOKS_AROUND.sub("", key))
 
 
 # The pattern of the line, and of the secret.
