@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -151,26 +151,6 @@ def test_a_traceback_through_an_installed_package_names_its_source(
     assert found.piece(0, span) > 2 * found.piece(1, span)
 
 
-def test_a_file_called_like_a_symbol_of_the_query_is_worth_more() -> None:
-    paths = ("src/CarbonPeriod.php", "src/Period/Carbon.php")
-    found = Relevance([Document(path, b"") for path in paths], read_query("CarbonPeriod has no end"))
-    assert found.document(0) > found.document(1)
-
-
-def test_pieces_beside_one_with_all_words_are_worth_more_than_beside_one_of_each() -> None:
-    texts = ([b"total discount\n", b"price\n", b"rest\n"], [b"total price\n", b"discount\n", b"rest\n"])
-    documents = [Document(f"{name}.py", b"".join(lines)) for name, lines in zip("ab", texts, strict=True)]
-    spans: list[tuple[int, PieceSpan]] = []
-    for i, lines in enumerate(texts):
-        ends = list(accumulate(map(len, lines)))
-        spans += [
-            (i, PieceSpan(end - len(line), end, n, n + 1))
-            for n, (line, end) in enumerate(zip(lines, ends, strict=True))
-        ]
-    worths = Relevance(documents, read_query("total discount")).pieces(spans)
-    assert worths[2] > worths[5]
-
-
 def test_paths_as_windows_writes_them() -> None:
     query = read_query(r"at Shop.Total() in C:\work\src\Cart.cs:line 52, by GuzzleHttp\Client::send")
     assert [place for place in query.places if place.lines] == [NamedPath("work/src/Cart.cs", (52,))]
@@ -260,7 +240,7 @@ def test_the_names_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Lexical, "in_names", noted)
     documents = [Document(f"far/off/cache/{name}.py", b"") for name in ("a", "b", "disk")]
     found = Relevance([*documents, Document("cache.py", b"")], read_query("the cache of the disk"))
-    assert Counter(read) == Counter(["off", "cache", "a", "b", "disk", "", "cache", *["py"] * 4])
+    assert Counter(read) == Counter(["off", "cache", "a.py", "b.py", "disk.py", "", "cache.py"])
     assert found.document(2) > found.document(0) == found.document(1)
 
 
@@ -315,6 +295,16 @@ def test_a_test_and_what_it_tests_are_worth_more_together() -> None:
     documents = [Document(paths[0], text), Document(paths[1], b"x\n"), Document(paths[2], b"x\n")]
     found = Relevance(documents, read_query("measure"))
     assert found.document(1) > found.document(2)
+
+
+def test_what_is_beside_a_match_is_worth_more_than_what_is_not() -> None:
+    data = b"x = 1\n" * 4 + b"mark = 2\n" + b"x = 1\n" * 5
+    spans = [PieceSpan(6 * n, 6 * n + 6, n, n + 1) for n in range(4)] + [PieceSpan(24, 33, 4, 5)]
+    spans += [PieceSpan(33 + 6 * n, 39 + 6 * n, 5 + n, 6 + n) for n in range(5)]
+    found = Relevance([Document("a.py", data)], read_query("mark"))
+    worths = found.pieces([(0, span) for span in spans])
+    assert max(worths) == worths[4]
+    assert worths[3] == worths[5] > worths[2] == worths[7]
 
 
 def test_names_that_many_define_and_overloads_say_little() -> None:

@@ -1,7 +1,6 @@
 """The worth of documents and pieces to a query: by words, names, paths, lines, and the kind of document.
 
-    worth(piece) = prior(document) * (match(piece) + part of the match of the document and of its best piece
-                                      + bonus for what the query names)
+    worth(piece) = prior(document) * (match(piece) + part of match(document) + bonus for what the query names)
 
 A piece inherits part of its document's match, because a relevant piece is usually in a relevant file.
 """
@@ -12,6 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import lower
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from tokenbox.worth.recent import PastChange, RecentWork
 
 # All weights are percentages.
-# The share of its document's match that a piece inherits; WHOLE: that one inherits that is scored alone.
-DOCUMENT, WHOLE = 40, 110
-# A piece gets this share of the match of its document's best piece, however much else the document contains.
-BEST = 40
+# The share of its document's match that a piece inherits.
+DOCUMENT = 50
 # Bonuses for a symbol, path or line that the query names, in percent of the best match.
 SYMBOL, ENCLOSING_SYMBOL = 8, 3
 PLACE = 35
@@ -39,6 +37,9 @@ LINE = 300
 _MENTIONS = 12
 # The first piece of a document, with its imports, inherits this much more.
 FIRST = 60
+# A piece of a document with few pieces inherits more: this share, divided by the square root of their number.
+# A piece next to a match gets this share of the match.
+SMALL, NEIGHBOUR = 30, 15
 # A piece gets this share of the average match of the best documents in its folder.
 FOLDER, _BEST_OF_FOLDER = 30, 5
 # The document of highest standing gets this share of the best match, which decides if the query matches
@@ -156,8 +157,8 @@ class Relevance:
         return score * self._percent(i) // 100 + self._documents[i].percent
 
     def piece(self, i: int, span: PieceSpan) -> int:
-        """Return the worth of a piece of document ``i``, ignoring the other pieces."""
-        return self._piece_worth(i, span, self._piece_match(i, span), WHOLE)
+        """Return the worth of a piece of document ``i``, ignoring its neighbours."""
+        return self._piece_worth(i, span, self._piece_match(i, span), 1)
 
     def _piece_match(self, i: int, span: PieceSpan) -> int:
         """Return the match of a piece by its words, names and path."""
@@ -168,8 +169,10 @@ class Relevance:
         body = self._scan(i).between(span.start, span.end)
         return self._lexical.score(body, names, self._paths.get(i, {}), span.end - span.start, WINDOW, PIECE)
 
-    def _piece_worth(self, i: int, span: PieceSpan, match: int, share: int) -> int:
-        """Return the worth of a piece from its match and the share of its document's match."""
+    def _piece_worth(self, i: int, span: PieceSpan, match: int, pieces: int) -> int:
+        """Return the worth of a piece from its match and the number of pieces in its document."""
+        share = DOCUMENT if span.first else DOCUMENT * (100 + FIRST) // 100
+        share += SMALL * 100 // isqrt(pieces * 10_000)
         score = match + self._scores.get(i, 0) * share // 100 + self._context_score(i)
         score += self._best * self._symbol_bonus(span) // 100
         lines = self._named_lines.get(i)
@@ -187,15 +190,17 @@ class Relevance:
         return own * SYMBOL + around * ENCLOSING_SYMBOL
 
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
-        """Return the worth of each piece. Each is given with the number of its document."""
+        """Return the worth of each piece. Each is given with the number of its document.
+
+        All pieces of a document are consecutive. A piece next to a match is worth more than alone.
+        """
         matches = [self._piece_match(i, span) for i, span in pieces]
-        best: dict[int, int] = {}
-        for (i, _), match in zip(pieces, matches, strict=True):
-            best[i] = max(match, best.get(i, 0))
+        number = Counter(i for i, _ in pieces)
         worths = []
-        for (i, span), match in zip(pieces, matches, strict=True):
-            share = DOCUMENT if span.first else DOCUMENT * (100 + FIRST) // 100
-            worths.append(self._piece_worth(i, span, match + best[i] * BEST // 100, share))
+        for n, (i, span) in enumerate(pieces):
+            beside = [m for m in (n - 1, n + 1) if 0 <= m < len(pieces) and pieces[m][0] == i]
+            near = max((matches[m] for m in beside), default=0) * NEIGHBOUR // 100
+            worths.append(self._piece_worth(i, span, matches[n] + near, number[i]))
         return worths
 
     def _scan(self, i: int) -> Match:
@@ -258,7 +263,7 @@ class Relevance:
         folder, _, name = path.rpartition("/")
         if folder not in self._in_folders:
             self._in_folders[folder] = self._lexical.in_names(folder.split("/")[1 - _PATH_COMPONENTS :])
-        found = self._lexical.in_names(name.split("."))  # CarbonPeriod.php is called like the class
+        found = self._lexical.in_names([name])
         if around := self._in_folders[folder]:
             found.update(around)
         return found
