@@ -227,6 +227,8 @@ def test_a_date_is_exact_if_it_counts_the_same_in_every_time_zone(
     session = chat.session()
     session.frame([], ())
     session.add(0, items[0])
+    # The vocabulary may count both months alike: then nothing depends on the zone.
+    exact = exact or chat.count_prompt("September") == chat.count_prompt("October")
     assert session.count().exact is chat.count_request(Request.of_items(items)).exact is exact
 
 
