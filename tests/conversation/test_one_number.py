@@ -182,9 +182,9 @@ def test_another_server_has_one_number_too(model: str, *, at_openai: bool) -> No
     """The gateway counts as the library does for the same server: also attacks, with text in odd places."""
     counter = counters_for(model, Counting(at_openai=at_openai)).counter
     use = served(model, at_openai=at_openai)
-    calls = [(CHAT, request(seed)) for seed in range(0, 1_000, 20)]
+    calls = [(CHAT, request(seed)) for seed in range(0, 1_000, 10)]
     calls += [(CHAT, {"messages": [{"role": "user", "content": run * 1_000}]}) for run in (" " * 80, "\t")]
-    calls += [(PROTOCOLS[attack.path], attack.body) for attack in islice(mutations(), 0, None, 398)]
+    calls += [(PROTOCOLS[attack.path], attack.body) for attack in islice(mutations(), 0, None, 199)]
     compared = 0
     for number, (protocol, body) in enumerate(calls):
         try:
@@ -195,7 +195,7 @@ def test_another_server_has_one_number_too(model: str, *, at_openai: bool) -> No
         assert found == counter.count_request(read_request(call.body, api=protocol.api, strict=False)), number
         assert at_openai or not found.exact
         compared += 1
-    assert compared > 70
+    assert compared > 150
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "text-embedding-3-small"])
