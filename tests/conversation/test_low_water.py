@@ -299,7 +299,7 @@ def test_turns_are_cut_ahead_too() -> None:
 
 
 def test_a_step_to_the_nearest_mark_keeps_the_bounds_of_the_plans() -> None:
-    """If the epoch were lost, the plan would count anew what may go until the longest step is over again."""
+    """Without the epoch, what may leave before the longest step is over would be counted again."""
     window = Window()
     for place, size in enumerate((11, 7, 5, 7, 4, 2, 5)):
         window.append(ItemKind.ANSWER if place % 2 else ItemKind.USER, size)

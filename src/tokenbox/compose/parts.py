@@ -6,6 +6,7 @@ measures the joins instead.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
@@ -224,12 +225,13 @@ class LinearWhole(Parts):
     A subclass defines the weight of a text, and the count of a weight.
     """
 
+    @abstractmethod
     def _weigh(self, i: int, text: str, size: int) -> int:
         """Return the weight of a section with this text of this size."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _count_of(self, weight: int) -> int:
-        raise NotImplementedError
+        """Return the number of tokens of a weight."""
 
     def _set_weights(self, weights: Sequence[int], join: int) -> None:
         self._weights, self._join = list(weights), join

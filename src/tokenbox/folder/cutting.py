@@ -63,6 +63,7 @@ _QUALIFIER = re.compile(r".*[.:](?=.)")
 _MIN_CACHED = 2_000
 # A smaller cut is stored as it is, after this mark, as zlib takes longer for its tables than to cut the file.
 _MIN_COMPRESSED, _PLAIN = 2_000, b"\0"
+_CHECKSUM = 4  # bytes
 
 
 class CutFile(NamedTuple):
@@ -123,17 +124,18 @@ def _written(found: object) -> bytes:
 
 def _read(stored: bytes) -> Any:  # noqa: ANN401  # JSON
     """Return what was written; None if it is damaged."""
-    data = stored[len(_checked(_PLAIN)) :]
-    if stored != _PLAIN + _checked(data):
-        try:
-            data = zlib.decompress(stored)  # which has a checksum of its own
-        except zlib.error:
-            return None
-    return json.loads(data)
+    if stored.startswith(_PLAIN):
+        checked = stored[len(_PLAIN) :]
+        data = checked[_CHECKSUM:]
+        return json.loads(data) if checked == _checked(data) else None
+    try:
+        return json.loads(zlib.decompress(stored))  # which has a checksum of its own
+    except zlib.error:
+        return None
 
 
 def _checked(data: bytes) -> bytes:
-    return zlib.crc32(data).to_bytes(4) + data
+    return zlib.crc32(data).to_bytes(_CHECKSUM) + data
 
 
 def _cut(data: bytes, language: str | None) -> tuple[Sequence[PieceSpan], list[list[Signature]]]:

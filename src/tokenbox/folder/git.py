@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise, product
+from itertools import pairwise
 
 from tokenbox.content.blocks import DiffBlock, Hunk
 from tokenbox.errors import TokenboxError
@@ -59,6 +59,7 @@ _ENVIRONMENT = {
 }
 _NO_COMMIT = f"fatal: bad revision '{HEAD}'"
 _FILTER = re.compile(r"filter\..*\.(?:clean|process|required)\Z", re.DOTALL)
+_NO_FILTER = {"clean": "", "process": "", "required": "false"}
 _FILE = re.compile(rb"^diff --git ", re.MULTILINE)
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@.*\n", re.MULTILINE)
 # The header lines of a file to show.
@@ -221,10 +222,9 @@ def _compared(root: str, *arguments: str) -> bytes:
     settings = run_git(["config", "--null", "--name-only", "--list"], root)
     names = {os.fsdecode(name) for name in settings.split(b"\0")}
     drivers = sorted({name.rpartition(".")[0] for name in names if _FILTER.match(name)})
-    disabled = product(drivers, ("clean=", "process=", "required=false"))
-    pairs = [f"{driver}.{setting}".rpartition("=")[::2] for driver, setting in disabled]
-    environment = {"GIT_CONFIG_COUNT": str(len(pairs))}
-    for i, (key, value) in enumerate(pairs):
+    disabled = [(f"{driver}.{name}", value) for driver in drivers for name, value in _NO_FILTER.items()]
+    environment = {"GIT_CONFIG_COUNT": str(len(disabled))}
+    for i, (key, value) in enumerate(disabled):
         environment |= {f"GIT_CONFIG_KEY_{i}": key, f"GIT_CONFIG_VALUE_{i}": value}
     return run_git([*_DIFF, *arguments], root, environment)
 

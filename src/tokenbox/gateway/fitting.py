@@ -148,7 +148,7 @@ class CallFitting:
     ``whole`` is the decision about the request as it is. Each candidate is counted as a whole by ``count``,
     as the upstream will count it, about log2(n) times; ``tried`` receives the count of each, by the SHA-256
     of its body. ``summarize`` takes a text and a number of tokens, and returns a summary of at most
-    so many tokens, or None. ``low_water`` is how far to evict (:func:`mark`).
+    that many tokens, or None without one. ``low_water`` is how far to evict (:func:`mark`).
     """
 
     whole: Admission

@@ -61,8 +61,8 @@ _FIXED = tuple(
     when_away proof proof_texts proof_keys
     """.split()
 )
-# How long a list of an upstream's models is waited for.
-_LIST_SECONDS = 2.0
+# How long an upstream may take to answer, for ``/readyz`` and ``/v1/models``.
+_ANSWER_SECONDS = 2.0
 # How long ``/readyz`` answers from its last check.
 READY_SECONDS = 1.0
 
@@ -291,7 +291,7 @@ class GatewayServices:
     async def _check(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         for upstream in self.upstreams:
-            status, _ = await upstream.json("/v1/models", seconds=_LIST_SECONDS)
+            status, _ = await upstream.json("/v1/models", seconds=_ANSWER_SECONDS)
             found[f"upstream {upstream.name}"] = {"ok": status is not None and status < 500, "status": status}
         try:
             await self.stores.quotas.ping()
@@ -307,7 +307,7 @@ class GatewayServices:
         await self.models.with_kind(upstream)
         kind = upstream.kind
         path = "/v1/models" if kind is None or kind.dialect.api is None else kind.models_path
-        status, answer = await upstream.json(path, None, grant.client_auth, _LIST_SECONDS)
+        status, answer = await upstream.json(path, None, grant.client_auth, _ANSWER_SECONDS)
         items = items_at(answer, "data") if status == 200 else []
         # A request can have no other names.
         listed = [item for item in items if isinstance(item, dict) and is_name(item.get("id"))]

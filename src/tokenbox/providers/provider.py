@@ -95,7 +95,7 @@ class Provider:
         if text and server.target.counts_on_server and is_unicode(text):
             with suppress(Exception):  # a count never raises: the fallback is local
                 counted = await _text_count(server, text)
-        return counted or local_count(text, server.target)
+        return local_count(text, server.target) if counted is None else counted
 
     async def token_count(self, text: str | None) -> int:
         """Return the number of tokens of ``text``. Never raises."""
@@ -111,10 +111,11 @@ class Provider:
         if server.target.counts_on_server:
             try:
                 counted = await _request_count(server, request)
-            except TokenboxError as error:
-                if isinstance(error, InvalidRequest):
-                    raise
-        return counted or local_request_count(request, server.target, self.counter)
+            except InvalidRequest:
+                raise
+            except TokenboxError:
+                counted = None
+        return local_request_count(request, server.target, self.counter) if counted is None else counted
 
     async def chat(
         self,

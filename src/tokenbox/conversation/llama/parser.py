@@ -21,7 +21,7 @@ def parse(source: str) -> tuple[Node, ...]:
 
 T = TypeVar("T")
 _END: Final = Token("end", "")
-# Python reads no longer integers than 4,300 digits.
+# A number of 64 bits has 19 digits. Python reads integers of at most 4,300.
 _MAX_DIGITS: Final = 1_000
 # The operators by precedence, the lowest first.
 _LEVELS: Final = ("or", "and", "not", "compare", "add", "multiply")

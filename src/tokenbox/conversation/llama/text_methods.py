@@ -113,7 +113,9 @@ def _to_int(_run: Run, _: dict[str, Any], args: list[Any]) -> int:
 
 def _leading_int(text: str, base: int) -> int | None:
     """Parse a leading integer as C's strtol does."""
-    sign, prefix, digits = next(_NUMERAL.finditer(text)).groups("")  # the pattern matches any text
+    found = _NUMERAL.match(text)
+    assert found is not None  # noqa: S101  # the pattern matches any text
+    sign, prefix, digits = found.groups("")
     if base == 0:
         base = 16 if prefix else 8 if digits.startswith("0") else 10
     if prefix and base != 16:
