@@ -564,6 +564,8 @@ def test_a_group_without_a_command_shows_its_help(group: str, tokenbox: CommandL
     bare, asked = tokenbox(group), tokenbox(group, "--help")
     assert bare == asked
     assert (bare.status, bare.out[:6], bare.err) == (0, b"Usage:", "")
+    summaries = b" ".join(bare.out.split(b"Commands:\n")[1].split())
+    assert summaries.count(b"`") % 2 == 0  # no summary ends inside a command that it names
 
 
 def test_interrupted_while_it_loads(tmp_path: Path) -> None:

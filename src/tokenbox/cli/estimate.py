@@ -34,5 +34,5 @@ def estimate(
     if as_json:
         write_bytes(json_bytes(found.to_dict()))
     else:
-        rows = [*zip(found.per_chunk, found.ids, strict=True), (found.tokens_in, "the whole")]
+        rows = [*zip(found.per_chunk, found.ids, strict=True), (found.tokens_in, "the request")]
         terminal.show_counts([(tokens, found.exact, name) for tokens, name in rows], found.tokenizer)

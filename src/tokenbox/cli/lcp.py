@@ -40,7 +40,9 @@ def build_app() -> typer.Typer:
 def inspect(
     file: str = PACK_FILE, tokenizer: str = TOKENIZER_NAME, store: str | None = STORE, as_json: bool = AS_JSON
 ) -> None:
-    """List the blocks of a pack, such as one of `tokenbox pack . --format bcp -o context.bcp`.
+    """List the blocks of a pack.
+
+    `tokenbox pack . -o context.bcp` writes a pack.
 
     Example: tokenbox lcp inspect context.bcp
     """

@@ -16,11 +16,13 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "serve": "Run the gateway in front of LLM servers.",
         "mcp": "Serve files to agents within token budgets (MCP).",
     },
-    "Inspect and compare": {
-        "ask": "Ask a model one question.",
+    "Work with requests": {
         "estimate": "Count what would be sent to a model.",
         "plan": "Plan which parts of a request fit a model.",
+        "ask": "Ask a model one question.",
         "batch": "Process the rows of a data set: count, fit, pack and more.",
+    },
+    "Inspect and compare": {
         "diff": "Compare two layouts.",
         "inspect": "Show the contents of a request as one offline HTML page.",
         "check": "Check the token budgets that a project declares.",

@@ -37,8 +37,9 @@ def models(
 ) -> None:
     """Show context windows and prices of models, each figure with its source.
 
-    If sources disagree, all figures are shown and the smallest one counts, unless you configure another. The
-    limits that a server reports override published ones. Only --live uses the network.
+    If sources disagree, all figures are shown, and the smallest one counts, unless it is another one rounded
+    or you configure yours. The limits that a server reports override published ones. Only --live uses the
+    network.
 
     Example: tokenbox models gpt-5
     """

@@ -39,6 +39,6 @@ def entry_of(value: object, title: str | None = None, *, small: bool = False) ->
         if isinstance(value, kind):
             return build(value, name if title is None else title)
     raise NothingToInspect(
-        "a page shows a Layout, BlockLayout, Pack, PackPlan, Enforcement, Fitted or Conversation, "
+        "a page shows a Layout, BlockLayout, PackedFolder, PackPlan, Enforcement, Fitted or Conversation, "
         f"not {type(value).__name__}."
     )
