@@ -199,7 +199,7 @@ register(
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',
-        description="signatures of source code, each with the first line of its documentation (extra outline)",
+        description="signatures of source code, each with the first line of its docstring (extra outline)",
         example='outline("python")',
     )
 )
