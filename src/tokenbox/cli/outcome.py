@@ -144,13 +144,14 @@ def report(error: TokenboxError, *, takes_budget: bool = False) -> Exit:
     remedies = error.details.get("remedies")
     shown = [str(remedy) for remedy in remedies] if isinstance(remedies, list) else []
     lines += [f"or: {printable(remedy)}" for remedy in shown if remedy not in error.message]
-    if takes_budget and isinstance(error, ContextCriticalOverflow):
-        lines.append(f"Run: {printable(_with_enough(error.fixed_load))}")
+    enough = error.details.get("fixed_load", error.details.get("minimum_budget"))
+    if takes_budget and isinstance(error, ContextCriticalOverflow | NothingFits) and enough is not None:
+        lines.append(f"Run: {printable(_with_enough(enough))}")
     write_error("error: " + "\n".join(lines) + "\n")
     return status_of(error)
 
 
-def _with_enough(budget: int) -> str:
+def _with_enough(budget: object) -> str:
     """Return the command that runs, with this budget."""
     words = iter(COMMAND_LINE.get())
     kept = []

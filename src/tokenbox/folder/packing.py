@@ -393,7 +393,7 @@ class _Packer:
         least = budget - free + min(sizes)
         raise NothingFits(
             f"the smallest pack of these files takes {plural(least, 'token')}, and the budget is {budget:,}. "
-            f"Use --budget {least}.",
+            f"Raise it to {least:,} or more.",
             budget=budget,
             minimum_budget=least,
             blocks=len(self.source.files),
