@@ -137,8 +137,9 @@ def _log(records: list[dict[str, Any]], name: str, asked: InspectOptions) -> lis
 def _nothing(name: str) -> NothingToInspect:
     kinds = ", ".join(importers.names())
     return NothingToInspect(
-        f"a page cannot show {name}. It shows a layout document, a record of --json, a pack (.bcp or a "
-        f"folder), a proof bundle, {kinds}.",
+        f"a page cannot show {name}. It shows a layout document, a JSON record of layout, pack, lcp render, "
+        "plan, enforce, estimate, fit or batch, a pack (.bcp or a folder), a proof bundle, chat messages, "
+        f"{kinds}.",
         file=name,
     )
 
