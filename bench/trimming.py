@@ -15,12 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "src"))
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or LiteLLM downloads its price list
-found = HERE.glob(".venv/lib/python*/site-packages/litellm/litellm_core_utils/tokenizers")
-os.environ["TIKTOKEN_CACHE_DIR"] = str(next(found))
-
-from langchain_core.messages import convert_to_messages, convert_to_openai_messages, trim_messages  # noqa: E402
-from litellm.utils import trim_messages as litellm_trim  # noqa: E402
 
 import tokenbox  # noqa: E402
 
@@ -100,10 +94,13 @@ CASES: dict[str, tuple[Messages, int]] = {
 
 
 def by_tokenbox(messages: Messages, budget: int) -> Messages:
-    return tokenbox.fit(messages, budget, "o200k_base").messages
+    return tokenbox.fit(messages, budget, "o200k_base", markers=False).messages
 
 
+# The other libraries are imported where they are used: a test compares the column of tokenbox without them.
 def by_langchain(messages: Messages, budget: int, **options: str | bool) -> Messages:
+    from langchain_core.messages import convert_to_messages, convert_to_openai_messages, trim_messages
+
     def count(some: list[BaseMessage]) -> int:
         return tokens(convert_to_openai_messages(some))
 
@@ -117,6 +114,11 @@ def by_langchain(messages: Messages, budget: int, **options: str | bool) -> Mess
 
 
 def by_litellm(messages: Messages, budget: int) -> Messages:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or LiteLLM downloads its price list
+    found = HERE.glob(".venv/lib/python*/site-packages/litellm/litellm_core_utils/tokenizers")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(next(found))
+    from litellm.utils import trim_messages as litellm_trim
+
     return litellm_trim(messages, model="gpt-4o", max_tokens=budget)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -96,3 +97,11 @@ def test_the_figures_of_the_comparison_are_those_of_the_results() -> None:
                 assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?!\d|[.,]\d)", results), (figure, file)
             rows += 1
     assert rows > 10
+
+
+def test_the_table_of_trimming_shows_what_fit_does() -> None:
+    trimming: Any = import_module("bench.trimming")
+    page = trimming.PAGE.read_text("utf-8").split(trimming.START)[1].split(trimming.END)[0]
+    shown = [row.split(" | ")[2] for row in page.strip().splitlines()[2:]]
+    made = [trimming.outcome(trimming.by_tokenbox, *case) for case in trimming.CASES.values()]
+    assert shown == made
