@@ -211,7 +211,7 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
     summarize: Summarize | None = None,
     cache: CountCache | None = None,
 ) -> BlockLayout:
-    """Render ``blocks`` for a model, in at most ``budget`` tokens (the priority ladder; docs/layout.md).
+    """Render ``blocks`` for a model, in at most ``budget`` tokens (the priority ladder; docs/blocks.md).
 
     Annotations set priorities and are never rendered. ``include_types``: only these types, as
     :class:`BlockType`, number or name. ``verbosity``: ``full`` and ``summary`` ignore the budget;
