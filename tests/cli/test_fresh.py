@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from tokenbox.cli.app import GROUPS
 from tokenbox.cli.listing import COMMANDS as LISTED
@@ -119,6 +120,21 @@ def test_the_script_of_the_action(tmp_path: Path, grown: bool) -> None:
     assert (runner / "output").read_text() == f"table={table}\nstatus={3 if grown else 0}\n"
     assert (runner / "summary").read_text() == table.read_text()
     assert ("| `prompts/a.md` | 8 | 20 | +3 | grew too much |" in table.read_text()) is grown
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the Action's script is one of bash")
+def test_the_action_does_not_fail_where_it_may_not_comment() -> None:
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    (script,) = [step["run"] for step in steps if "gh pr comment" in step.get("run", "")]
+    refused = f"gh() {{ echo 'Resource not accessible' >&2; return 1; }}\n{script}"
+    run = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", refused],
+        env={"NUMBER": "7", "TABLE": "table.md"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout.startswith("::warning::tokenbox check could not comment")
 
 
 def every_command() -> list[str]:
