@@ -36,8 +36,8 @@ class ValueKind(Enum):
     COUNT = "a whole number, 1 or more"
     PORT = "a port, from 1 to 65535"
     BOOLEAN = "true or false"
-    HEADROOM = 'an exact fraction from 0 up to but not 1, as in "0.05"'
-    SHARE = 'an exact fraction above 0 and up to 1, as in "0.75", or "auto"'
+    HEADROOM = 'an exact fraction, 0 or more and below 1, as in "0.05"'
+    SHARE = 'an exact fraction, above 0 and at most 1, as in "0.75", or "auto"'
     SECONDS = 'a number of seconds above 0, as in "2"'
     DOLLARS = 'an amount of dollars, 0 or more, as in "2.50"'
     CHOICE = "one of its choices"
@@ -113,7 +113,7 @@ SERVER_KINDS = tuple(
     "auto llama.cpp vllm sglang tgi ollama lmstudio openai openai-responses anthropic "
     "openai-compatible".split()
 )
-SERVED_BY = "What software serves it, also a kind that an installed package offers."
+SERVED_BY = "The software of the server; an installed package may offer more kinds."
 GATEWAY_MODES = ("observe", "enforce", "fit")
 BASELINES = ("gpt-bpe", "llama3-bpe")
 
@@ -123,28 +123,26 @@ BASELINES = ("gpt-bpe", "llama3-bpe")
 ) = ValueKind  # fmt: skip
 
 KEYS: tuple[SettingKey, ...] = (
-    SettingKey(
-        "model", TEXT, "The model where none is named: an id, or a NAME of [models.NAME].", remembered=True
-    ),
+    SettingKey("model", TEXT, "The default model: an id, or a NAME of [models.NAME].", remembered=True),
     # Limits of requests, for every model or (in [models.NAME]) for one.
     SettingKey(
         "policy.max_ctx", WINDOW, "The most tokens of input and output together. Default: the model's window."
     ),
     SettingKey("policy.reserve_out", TOKENS, "Tokens kept free for the answer."),
     SettingKey("policy.headroom", HEADROOM, "Share of the window kept free for safety.", Decimal(0)),
-    SettingKey("policy.strategy", TEXT, "How to pack: box, ladder, window, worth, or one of yours.", "box"),
+    SettingKey("policy.strategy", TEXT, "The strategy: box, ladder, window, worth, or one of yours.", "box"),
     SettingKey("policy.strategies.sections", TEXT, "The same for texts and sections only."),
     SettingKey("policy.strategies.blocks", TEXT, "The same for blocks only."),
     SettingKey("policy.strategies.messages", TEXT, "The same for chats only."),
     SettingKey(
         "policy.uncertain",
         CHOICE,
-        "What decides on an estimate that fits, where its bound does not.",
+        "What decides on an estimate that fits by its total, not by its bound.",
         "margin",
         ("margin", "bound", "allow"),
     ),
     # Models: their servers, and their own limits.
-    SettingKey("models.*.model", TEXT, "The model's id at its server; else NAME."),
+    SettingKey("models.*.model", TEXT, "The model's id at its server. Default: NAME."),
     SettingKey("models.*.endpoint", ENDPOINT, "The address of the server."),
     SettingKey("models.*.kind", CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"),
     SettingKey("models.*.key_env", VARIABLE, "The environment variable that has the key."),
@@ -160,13 +158,16 @@ KEYS: tuple[SettingKey, ...] = (
     ),
     SettingKey("models.*.mode", CHOICE, "As gateway.mode, for this model.", None, GATEWAY_MODES),
     # Tokenizers.
-    SettingKey("tokenizers.baselines", CHOICES, "Tokenizers of the package in use.", (), BASELINES),
+    SettingKey("tokenizers.baselines", CHOICES, "Tokenizers of the package to enable.", (), BASELINES),
     SettingKey(
-        "tokenizers.heuristic", BOOLEAN, "Estimate where no tokenizer is known: chars / 4.", default=False
+        "tokenizers.heuristic",
+        BOOLEAN,
+        "Estimate without a tokenizer: bytes / 4 plus 15 %.",
+        default=False,
     ),
     SettingKey("tokenizers.*", TOKENIZER, "The tokenizer of a family, such as llama4-bpe."),
     SettingKey("tokenize.use_endpoint", BOOLEAN, "Let the model's server count.", default=False),
-    SettingKey("tokenize.timeout", SECONDS, "How long to wait for its count.", Decimal(2)),
+    SettingKey("tokenize.timeout", SECONDS, "Seconds to wait for its count.", Decimal(2)),
     SettingKey(
         "code.allowed",
         TEXTS,
@@ -180,8 +181,8 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey(
         "shell.cache_marks", BOOLEAN, "Place cache breakpoints in requests to Claude models.", default=True
     ),
-    SettingKey("shell.summarize", BOOLEAN, "Have the model sum up what is evicted.", default=False),
-    SettingKey("shell.output_tokens", TOKENS, "Most tokens of a command's output; 0 offers none.", 1000),
+    SettingKey("shell.summarize", BOOLEAN, "Let the model summarize evicted messages.", default=False),
+    SettingKey("shell.output_tokens", TOKENS, "Most tokens of a command's output; 0 offers nothing.", 1000),
     SettingKey("shell.system", TEXT, "The system prompt."),
     SettingKey("shell.project", BOOLEAN, "Begin with the project's instructions.", default=False),
     SettingKey("shell.tools", BOOLEAN, "Let the model propose commands, which you approve.", default=False),
@@ -196,27 +197,21 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey(
         "cost.cap_per_day", DOLLARS, "Refuse to send once all calls of a day (UTC) have cost this much."
     ),
-    SettingKey(
-        "cost.unpriced",
-        CHOICE,
-        "What becomes of a call under the cap if its cost is not known.",
-        "refuse",
-        ("refuse", "allow"),
-    ),
+    SettingKey("cost.unpriced", CHOICE, "A call of unknown cost under a cap.", "refuse", ("refuse", "allow")),
     SettingKey(
         "store.database",
         DATABASE,
         "Where sessions and calls are kept: a file, or postgresql://user@host/name.",
     ),
     # Corrections of the catalog.
-    SettingKey("catalog.*.context_window", WINDOW, "Tokens the model holds, input and output."),
-    SettingKey("catalog.*.max_input_tokens", WINDOW, "Tokens of input it takes."),
-    SettingKey("catalog.*.max_output_tokens", WINDOW, "Tokens it gives."),
+    SettingKey("catalog.*.context_window", WINDOW, "Tokens of input and output together."),
+    SettingKey("catalog.*.max_input_tokens", WINDOW, "Most tokens of input."),
+    SettingKey("catalog.*.max_output_tokens", WINDOW, "Most tokens of an answer."),
     SettingKey("catalog.*.price_input", DOLLARS, "Dollars per million tokens of input."),
     SettingKey("catalog.*.price_output", DOLLARS, "Dollars per million tokens of output."),
     SettingKey("catalog.*.price_cached_input", DOLLARS, "Dollars per million tokens read from the cache."),
     SettingKey("catalog.*.price_cache_write", DOLLARS, "Dollars per million tokens written to the cache."),
-    SettingKey("catalog.*.price_cache_write_1h", DOLLARS, "The same for tokens that it keeps for an hour."),
+    SettingKey("catalog.*.price_cache_write_1h", DOLLARS, "The same for tokens that are cached for an hour."),
     SettingKey("catalog.*.date", DAY, "The day from which these figures hold."),
     # The gateway: tokenbox serve.
     SettingKey("gateway.host", TEXT, "Address to listen on; other than loopback needs keys.", "127.0.0.1"),
@@ -227,40 +222,46 @@ KEYS: tuple[SettingKey, ...] = (
         "gateway.admin_port", PORT, "Port of the operator's listener; /metrics and /readyz move there."
     ),
     SettingKey("gateway.admin_key_env", VARIABLE, "Environment variable with the key for /admin there."),
-    SettingKey("gateway.mode", CHOICE, "What becomes of requests that do not fit.", "enforce", GATEWAY_MODES),
+    SettingKey("gateway.mode", CHOICE, "For requests that do not fit.", "enforce", GATEWAY_MODES),
     SettingKey("gateway.low_water", SHARE, "Mode fit: evict down to this share of the budget.", Decimal(1)),
     SettingKey(
         "gateway.fit",
         CHOICES,
-        "Mode fit: what is done in turn until it fits.",
+        "Mode fit: the steps, in turn, until the request fits.",
         ("evict",),
         ("evict", "truncate", "compact"),
     ),
-    SettingKey("gateway.summary_model", TEXT, "The model that sums up for compact; else the request's own."),
-    SettingKey("gateway.keys", BOOLEAN, "Ask every client for a gateway key.", None),
-    SettingKey("gateway.cors_origins", TEXTS, "Sites whose pages may ask, as https://example.org.", ()),
+    SettingKey("gateway.summary_model", TEXT, "The model that summarizes for compact; else the request's."),
+    SettingKey("gateway.keys", BOOLEAN, "Require a gateway key from every client.", None),
+    SettingKey("gateway.cors_origins", TEXTS, "Sites whose pages may send, as https://example.org.", ()),
     SettingKey("gateway.database", DATABASE, "Keys and ledger: a file, or postgresql://host/name."),
     SettingKey("gateway.redis", TEXT, "Quotas shared by replicas: redis://host."),
-    SettingKey("gateway.state", PATH, "Folder of what is not in the database yet."),
-    SettingKey("gateway.when_away", CHOICE, "Quotas whose store is away.", "closed", ("closed", "open")),
+    SettingKey("gateway.state", PATH, "Folder of records that are not in the database yet."),
+    SettingKey(
+        "gateway.when_away",
+        CHOICE,
+        "Quotas while their store is away.",
+        "closed",
+        ("closed", "open"),
+    ),
     SettingKey("gateway.body_bytes", COUNT, "Largest body of a request, in bytes.", 32 << 20),
-    SettingKey("gateway.bodies_bytes", COUNT, "Bytes of all bodies under way.", 256 << 20),
-    SettingKey("gateway.drain_seconds", SECONDS, "How long it still answers after a signal to stop."),
-    SettingKey("gateway.head_seconds", SECONDS, "How long the head of a request may take.", Decimal(20)),
-    SettingKey("gateway.body_seconds", SECONDS, "How long its body may take.", Decimal(60)),
-    SettingKey("gateway.send_seconds", SECONDS, "How long a client may read nothing.", Decimal(60)),
-    SettingKey("gateway.idle_seconds", SECONDS, "How long an upstream may be silent.", Decimal(300)),
-    SettingKey("gateway.total_seconds", SECONDS, "How long an answer may take in all.", Decimal(3600)),
+    SettingKey("gateway.bodies_bytes", COUNT, "Bytes of all bodies in progress.", 256 << 20),
+    SettingKey("gateway.drain_seconds", SECONDS, "Seconds to answer on after a signal to stop."),
+    SettingKey("gateway.head_seconds", SECONDS, "Seconds for the head of a request.", Decimal(20)),
+    SettingKey("gateway.body_seconds", SECONDS, "Seconds for its body.", Decimal(60)),
+    SettingKey("gateway.send_seconds", SECONDS, "Seconds that a client may read nothing.", Decimal(60)),
+    SettingKey("gateway.idle_seconds", SECONDS, "Seconds that an upstream may be silent.", Decimal(300)),
+    SettingKey("gateway.total_seconds", SECONDS, "Seconds that an answer may take in all.", Decimal(3600)),
     SettingKey("routes.*.mode", CHOICE, "The mode of a route: chat, completions, ...", None, GATEWAY_MODES),
     SettingKey("upstreams.*.url", ENDPOINT, "The address of the server."),
     SettingKey("upstreams.*.kind", CHOICE, SERVED_BY, "auto", SERVER_KINDS, offered="tokenbox.providers"),
     SettingKey("upstreams.*.replicas", TEXTS, "Addresses of more servers with the same models.", ()),
-    SettingKey("upstreams.*.models", TEXTS, "Patterns of the models it serves; else what it lists.", ()),
+    SettingKey("upstreams.*.models", TEXTS, "Patterns of its models; else those that it lists.", ()),
     SettingKey("upstreams.*.key_env", VARIABLE, "The environment variable that has its key."),
     SettingKey("upstreams.*.concurrency", COUNT, "Most requests at a time.", 64),
     SettingKey("upstreams.*.queue", TOKENS, "Most requests that wait for a place.", 256),
-    SettingKey("upstreams.*.queue_seconds", SECONDS, "How long one waits.", Decimal(30)),
-    SettingKey("upstreams.*.ask_usage", BOOLEAN, "Ask for the usage of streams.", default=True),
+    SettingKey("upstreams.*.queue_seconds", SECONDS, "Seconds that one waits.", Decimal(30)),
+    SettingKey("upstreams.*.ask_usage", BOOLEAN, "Request the usage of each stream.", default=True),
     SettingKey(
         "upstreams.*.cache_marks",
         BOOLEAN,
@@ -268,17 +269,17 @@ KEYS: tuple[SettingKey, ...] = (
         default=False,
     ),
     # `tokenbox check`: budgets of prompt files.
-    SettingKey("check.*.files", TEXTS, "Patterns of files, from the project's folder.", ()),
-    SettingKey("check.*.budget", TOKENS, "Most tokens of each."),
-    SettingKey("check.*.growth", HEADROOM, "How much more than at the base revision each may have."),
-    SettingKey("check.*.model", TEXT, "The model that counts: chats as the requests that they are."),
-    SettingKey("check.*.tokenizer", TOKENIZER, "The tokenizer that counts, where no model is named."),
-    SettingKey("proof.write", BOOLEAN, "Leave proof of every decision, as --proof does.", default=False),
-    SettingKey(
-        "proof.texts", BOOLEAN, "With the texts, to replay it offline: as --proof-texts.", default=False
-    ),
+    SettingKey("check.*.files", TEXTS, "Patterns of files in the project's folder.", ()),
+    SettingKey("check.*.budget", TOKENS, "Most tokens of each file."),
+    SettingKey("check.*.growth", HEADROOM, "The most that each may grow since the base revision."),
+    SettingKey("check.*.model", TEXT, "The model that counts; a chat counts as a request."),
+    SettingKey("check.*.tokenizer", TOKENIZER, "The tokenizer that counts if no model is named."),
+    SettingKey("proof.write", BOOLEAN, "Write a proof of every decision, as --proof does.", default=False),
+    SettingKey("proof.texts", BOOLEAN, "Write it with the texts, as --proof-texts does.", default=False),
     SettingKey("proof.sign_with", PATH, "The private key that signs proofs: `tokenbox proof keygen`."),
-    SettingKey("proof.trusted", TEXTS, "Public keys; `tokenbox proof verify` wants a signature of one.", ()),
+    SettingKey(
+        "proof.trusted", TEXTS, "Public keys; `tokenbox proof verify` requires a signature by one.", ()
+    ),
 )
 
 # Tables that other code reads, and their file.

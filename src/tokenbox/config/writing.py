@@ -17,34 +17,34 @@ from tokenbox.config.setting import Level, Origin, Setting
 from tokenbox.files import OWN, replace
 
 TEMPLATE = """\
-# Settings of tokenbox for this project. `tokenbox config` shows every one, with where it came from.
-# Flags and TOKENBOX_... variables come before this file, it before pyproject.toml and the user's own file.
+# Settings of tokenbox for this project. `tokenbox config` shows all of them with their sources.
+# Flags and TOKENBOX_... variables override this file. It overrides pyproject.toml and the user's own file.
 
-# model = "gpt-5"              # where none is named: an id, or a NAME of [models.NAME]
+# model = "gpt-5"              # the default model: an id, or a NAME of [models.NAME]
 
 [policy]
-# max_ctx = 128_000            # input and output together; else the model's own window
+# max_ctx = 128_000            # input and output together; default: the model's window
 # reserve_out = 4_000          # kept free for the answer
 # headroom = "0.05"            # share of the window kept free for safety
 # strategy = "box"             # box, ladder, window or worth
 # uncertain = "margin"         # an estimate that fits by its total, not by its bound: margin, bound or allow
 
-# [models.local]               # a server, and what is particular to its model
+# [models.local]               # a server, and the settings of its model
 # endpoint = "http://localhost:8080"
 # kind = "llama.cpp"
-# key_env = "LOCAL_API_KEY"    # the variable that has the key; a key itself never stands here
+# key_env = "LOCAL_API_KEY"    # the variable that has the key; never write the key itself
 # tokenizer = "llama3-bpe"
 
 # [tokenizers]
-# baselines = ["gpt-bpe"]      # tokenizers of the package, off until they are named here
+# baselines = ["gpt-bpe"]      # tokenizers of the package to enable
 # llama4-bpe = "vocabularies/llama4.json"
 
-# [catalog."gpt-5"]            # where a figure of `tokenbox models` is not yours
+# [catalog."gpt-5"]            # corrections of `tokenbox models`
 # max_input_tokens = 200_000
 # price_input = "1.25"         # dollars per million tokens
 """
 IGNORED = """\
-# What is made, not written.
+# Files that tokenbox makes.
 state.json
 state.lock
 proof/
