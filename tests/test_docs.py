@@ -105,3 +105,12 @@ def test_the_table_of_trimming_shows_what_fit_does() -> None:
     shown = [row.split(" | ")[2] for row in page.strip().splitlines()[2:]]
     made = [trimming.outcome(trimming.by_tokenbox, *case) for case in trimming.CASES.values()]
     assert shown == made
+
+
+@pytest.mark.parametrize("index", ["README.md", "llms.txt"])
+def test_every_page_is_in_the_index(index: str) -> None:
+    linked = set(re.findall(r"\]\((docs/[\w.-]+)", (ROOT / index).read_text("utf-8")))
+    not_for_users = {"docs/index.md", "docs/architecture.md", "docs/releasing.md", "docs/licenses.md"}
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} - not_for_users
+    assert pages - linked == set()
+    assert linked <= pages | not_for_users
