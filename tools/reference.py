@@ -22,6 +22,8 @@ from pkgutil import walk_packages
 from typing import TYPE_CHECKING
 
 import tokenbox
+from tokenbox.config.errors import ConfigCode
+from tokenbox.documents import DocumentCode
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
@@ -48,8 +50,8 @@ MODULES = (
 )
 ERRORS = """# Errors
 
-On the command line, each error message ends with its code, such as `(unknown_model)`. The table shows what
-is wrong and how to fix it. Codes do not change between releases.
+On the command line, each error message ends with its code, such as `(unknown_model)`. Look it up in the
+table, which shows what is wrong and how to fix it. Codes are [stable](stability.md).
 
 In Python, all errors are subclasses of `tokenbox.TokenboxError`. `error.code` is the code, `str(error)` the
 message, and `error.details` has the figures:
@@ -72,8 +74,12 @@ context_critical_overflow 9 4
 With `--json`, a command prints the error as
 `{"schema": "tokenbox.error/1", "error": {"code", "message", ...}}`.
 
-Errors of layout documents and settings have narrower codes, such as `document_unknown_key`. Their fix is
-that of `document_invalid` and `config_invalid`: correct the key at the file and line that the message names.
+Three kinds of codes are not in the table:
+
+* Errors of layout documents and settings have narrower codes than `document_invalid` and `config_invalid`.
+  Correct the key at the file and line that the message names. The codes are {narrower}.
+* `internal_error` is a bug in tokenbox. Please report it with the lines below the message.
+* The gateway answers a refused request with [codes of its own](gateway.md#headers-and-errors).
 
 | code | what is wrong | what to do |
 |---|---|---|"""
@@ -111,7 +117,8 @@ def errors_page() -> str:
         raise SystemExit(
             f"{FIXES.relative_to(ROOT)}: codes without a fix: {missing}; fixes without a code: {unused}"
         )
-    lines = [HEAD, ERRORS]
+    narrower = ", ".join(f"`{code}`" for code in (*DocumentCode, *ConfigCode))
+    lines = [HEAD, ERRORS.replace("{narrower}", narrower)]
     shown: dict[str, str] = {}  # by fix: the first code that has it
     for code, kind in known.items():
         about = " ".join(plain(inspect.getdoc(kind) or "").split())

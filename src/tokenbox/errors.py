@@ -262,7 +262,7 @@ class RenderError(TokenboxError, code="render_error"):
 
 
 class EmptyInput(RenderError, code="empty_input"):
-    """There is no block to render: no block was given, or has a requested type."""
+    """There is no block to render: you gave none, or none of a requested type."""
 
 
 class NothingFits(EmptyInput, code="nothing_fits"):

@@ -46,7 +46,7 @@ _READ_SHARE: Final = Decimal("0.1")
 
 
 class InvalidCachePlan(TokenboxError, code="invalid_cache_plan"):
-    """An invalid number of requests or seconds."""
+    """The number of requests or seconds is invalid."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Exit(IntEnum):
 
 
 class UsageProblem(TokenboxError, code="usage"):
-    """Options that exclude each other, or an invalid value."""
+    """Options exclude each other, or a value is invalid."""
 
 
 def only_one(given: Mapping[str, object]) -> str | None:

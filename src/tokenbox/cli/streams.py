@@ -32,11 +32,11 @@ class ReaderGoneError(Exception):
 
 
 class UnreadableInput(TokenboxError, code="input_unreadable"):
-    """A file or standard input that is not readable text. ``details``: ``file``, and ``byte`` (from 0)."""
+    """A file or standard input is not readable text. ``details``: ``file``, and ``byte`` (from 0)."""
 
 
 class OutputFailed(TokenboxError, code="output_failed"):
-    """A result that cannot be written: the disk is full, or the file is read-only."""
+    """A result cannot be written: the disk is full, or the file is read-only."""
 
 
 def check_streams() -> None:

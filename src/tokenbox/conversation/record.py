@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class UnknownHandle(TokenboxError, code="unknown_handle"):
-    """No text was left out under this handle, or more than one."""
+    """No text was left out under this handle, or several were."""
 
 
 class WindowDecision(StrEnum):

@@ -47,12 +47,9 @@ if TYPE_CHECKING:
 
 
 class LcpError(TokenboxError, code="lcp_error"):
-    """A pack cannot be read or written. ``offset`` and ``block`` are None if they do not apply.
+    """A pack cannot be read or written. ``offset`` and ``block`` are its place; None if it has none."""
 
-    ``says``: the message of a class, with its figures, which are attributes and details; bytes are shown in
-    hexadecimal.
-    """
-
+    # The message of a class, with its figures, which are attributes and details; bytes in hexadecimal.
     says: ClassVar[str] = ""
 
     def __init__(self, message: str | None = None, *, offset: int | None = None, **figures: Any) -> None:

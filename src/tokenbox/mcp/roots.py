@@ -20,7 +20,7 @@ class NoRoots(TokenboxError, code="no_roots"):
 
 
 class OutsideRoots(TokenboxError, code="outside_roots"):
-    """A path outside all roots. The message does not reveal whether it exists."""
+    """The path is outside all roots. The message does not reveal whether it exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from tokenbox.errors import TokenboxError
 
 
 class ShellError(TokenboxError, code="shell_error"):
-    """A line that the shell cannot execute. The conversation is unchanged."""
+    """The shell cannot execute a line. The conversation is unchanged."""
 
 
 class InvalidPrompt(ShellError, code="invalid_prompt"):
@@ -68,7 +68,7 @@ class KeyNotSent(ShellError, code="key_not_sent"):
 
 
 class NoSuchItem(ShellError, code="no_such_item"):
-    """An item, file or handle that does not exist."""
+    """The item, file or handle does not exist."""
 
 
 class McpFailed(ShellError, code="mcp_failed"):

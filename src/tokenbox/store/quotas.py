@@ -41,7 +41,7 @@ class QuotaStoreError(StoreError, code="quota_store_unavailable"):
 
 
 class QuotaExceeded(StoreError, code="quota_exceeded"):
-    """A bucket has too little left for a request. Nothing was taken of any bucket."""
+    """A quota has too little left for a request. Nothing was taken from any quota."""
 
     def __init__(self, level: QuotaLevel, amount: int) -> None:
         self.level, self.amount = level, amount

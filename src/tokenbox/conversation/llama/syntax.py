@@ -17,7 +17,7 @@ MAX_NESTING: Final = 120
 
 
 class TemplateError(TokenboxError, code="chat_template_error"):
-    """A chat template cannot be used, or it refuses these messages: then with the template's own message."""
+    """A chat template cannot be used, or refuses these messages; the message has the template's own words."""
 
 
 class TemplateTooLarge(TemplateError, code="chat_template_too_large"):
