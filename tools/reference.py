@@ -46,7 +46,13 @@ MODULES = (
     "tokenbox.models",
     "tokenbox.providers",
     "tokenbox.proof",
-    "tokenbox.store",
+    "tokenbox.caching",
+    "tokenbox.inspect",
+    "tokenbox.batch",
+    "tokenbox.store.stores",
+    "tokenbox.store.calls",
+    "tokenbox.store.sessions",
+    "tokenbox.store.bundles",
 )
 ERRORS = """# Errors
 
@@ -182,7 +188,7 @@ def entry(name: str, value: object) -> list[str]:
     if inspect.isclass(value) and not issubclass(value, BaseException):
         members = list(methods(value))
         if members:
-            lines += ["| method | |", "|---|---|"]
+            lines += ["| method | what it does |", "|---|---|"]
             lines += [f"| `{method}` | {cell(about)} |" for method, about in members]
             lines += [""]
     return lines

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tokenbox.proof.manifest import Manifest
     from tokenbox.proof.signing import PublicKey, SigningKey
 
+__all__ = ["Bundles", "Written"]
+
 FOLDER = Path(".tokenbox", "proof")
 # The folder of bundles that are being written, separate so that cleaning up after a kill is cheap.
 DRAFTS = ".new"

@@ -19,6 +19,8 @@ from tokenbox.store.errors import StoreDamaged
 if TYPE_CHECKING:
     from tokenbox.store.database import Database, Transaction, Value
 
+__all__ = ["CallField", "CallSpan", "CallTotals", "Calls"]
+
 # Rows that are read at a time.
 PAGE = 1_000
 

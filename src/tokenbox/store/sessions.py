@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tokenbox.store.database import Database, Transaction, Value
 
+__all__ = ["SessionInfo", "Sessions", "StoredSession"]
+
 SAVED = "tokenbox_session"
 SAVED_VERSION = 1
 # Names that the error for an ambiguous name shows.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tokenbox.store.keys import Keys
     from tokenbox.store.owners import Owners
 
+__all__ = ["Store", "open_store"]
+
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 SQLITE = "sqlite:///"
 POSTGRESQL = {"postgresql", "postgres"}
