@@ -148,6 +148,13 @@ def api_page() -> str:
         "The functions and classes of `tokenbox`, then its parts. Sizes are tokens unless noted otherwise.",
         "[Errors](errors.md) have a page of their own.",
         "",
+        "| module | contents |",
+        "|---|---|",
+        *(
+            f"| [`{name}`](#{name.replace('.', '')}) | {cell(plain(summary(import_module(name))))} |"
+            for name in ("tokenbox", *MODULES)
+        ),
+        "",
         "## tokenbox",
         "",
     ]
