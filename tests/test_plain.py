@@ -1,4 +1,4 @@
-"""No page, help text, message or docstring of what people meet first has a phrase to be read twice."""
+"""No page, help text, message or docstring has a phrase to be read twice."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from tools import sentences
 
 
 @pytest.mark.slow
-def test_pages_and_the_command_line_read_plainly() -> None:
-    packages = ("cli", "inspect", "mcp", "integrations", "batch")
-    places = ("docs/", "README", "CONTRIBUTING", "SECURITY", *(f"src/tokenbox/{name}/" for name in packages))
-    assert [line for line in sentences.hard_to_read() if line.startswith(places)] == []
+def test_pages_messages_and_docstrings_read_plainly() -> None:
+    assert sentences.hard_to_read() == []
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ _EXACT = Context(prec=100)
 _WITH_FEES = re.compile(r"sonar(-|$)")
 _HIGHEST = "the highest price of the day (UTC): ask with a time for others"
 _BORROWED = "another provider's price, which may differ from this provider's: costs are estimates"
-_HIGHER = "the higher of two prices, of which one may be another provider's: costs are estimates"
+_HIGHER = "the higher of two prices; one may be another provider's, so costs are estimates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Price:
 
     @property
     def is_bound(self) -> bool:
-        """Whether it is the highest price of a day at some hours of which less is charged."""
+        """Whether it is the highest price of a day; some hours are cheaper."""
         return self.note == _HIGHEST
 
     @property

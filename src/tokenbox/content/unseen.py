@@ -200,7 +200,7 @@ def _unseen_tools(body: Mapping[str, Any]) -> str | None:
 
 
 def _unseen_tool(tools: object) -> str | None:
-    """Return a tool that the server runs, in words; None if there is none in the list."""
+    """Return a tool that the server runs, in words; None if the list has no such tool."""
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict) and not _is_client_tool(tool):
             kind = str(tool.get("type"))[:60]

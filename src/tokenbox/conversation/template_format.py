@@ -210,7 +210,7 @@ class LlamaFormat(TemplateFormat):
 
 
 def _other_days(now: dt.datetime | None) -> tuple[dt.datetime, ...]:
-    """Return times of the days that a server may have at that time, whose zone nobody knows."""
+    """Return times of the days that a server may have at that time; its zone is unknown."""
     if now is None:
         return (_OTHER_DAY,)
     if now.tzinfo is None:

@@ -114,7 +114,7 @@ class Board:
 
     @property
     def shown(self) -> dict[int, CandidateFile]:
-        """The files of which something is shown."""
+        """The files that are shown, in part or in full."""
         return {i: candidate for i, candidate in self.candidates.items() if candidate.is_shown}
 
     def upgrades(
@@ -230,8 +230,8 @@ class Board:
         """Take the upgrades that fit into ``room`` tokens, and the first lines of one that does not fit.
 
         With a query the piece worth most comes first: if it is larger than the room, its first lines are
-        shown instead of something else that happens to fit. ``introductions`` are shown of files of which
-        nothing is taken.
+        shown instead of something else that happens to fit. ``introductions`` are shown of files from
+        which nothing is taken.
         """
         self._limits_outlines = depths.of_shown_files
         self._count_ahead(upgrades, room)
@@ -286,7 +286,7 @@ class Board:
         return Choice(taken, left, worth, max(worth, sum(part.bound for part in parts)))
 
     def _introduce(self, introductions: Iterable[Introduction], room: int) -> int:
-        """Introduce the files of which nothing is shown yet, and return the tokens that this takes."""
+        """Introduce the files that are not shown yet, and return the tokens that this takes."""
         tokens = 0
         for introduction in introductions:
             i, start = introduction.file, introduction.start
@@ -301,7 +301,7 @@ class Board:
         return tokens
 
     def _take_back(self, introductions: Iterable[Introduction]) -> None:
-        """Show nothing of the files of which only the introduction is shown."""
+        """Hide the files that show only their introduction."""
         for introduction in introductions:
             candidate = self.candidates[introduction.file]
             if candidate.part is not None:

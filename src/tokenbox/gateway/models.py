@@ -134,7 +134,7 @@ class UpstreamModels:
     async def _listed_by(self, upstream: Upstream, client_auth: Headers) -> tuple[str, ...] | None:
         """Return the models that the upstream lists, or listed last.
 
-        They are none if it has no list, and None if it does not tell, now or without another key.
+        The result is empty if it has no list, and None if it does not tell, now or without another key.
         """
         at, names = self._listed.get(upstream.name, (float("-inf"), None))
         now = time.monotonic()

@@ -136,7 +136,7 @@ def _cuts(
 
 
 def _only_largest_flexible(request: Chunks) -> Chunks:
-    """Return the sections, of which only the largest that may be cut stays flexible."""
+    """Return the sections. Only the largest that may be cut stays flexible."""
     flexible = [i for i, section in enumerate(request.sections) if section.shrink != 0]
     largest = max(flexible, key=lambda i: (len(request.texts[i]), -i), default=None)
     only = tuple(

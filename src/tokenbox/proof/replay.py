@@ -59,7 +59,7 @@ class Replay:
     """The differences between a bundle (``left``) and its replay (``right``).
 
     ``uncompared``: the recorded fields that a replay cannot derive, such as the name of the model.
-    ``reason``: a sentence on what explains the differences, such as an older rule; None if there are none.
+    ``reason``: a sentence on what explains the differences, such as an older rule; None without any.
     """
 
     differences: tuple[FieldDifference, ...]

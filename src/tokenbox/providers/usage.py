@@ -15,7 +15,7 @@ class UsageKeys:
 
     The input is the sum of ``input``; without the first of them it is unknown. ``cached``: the first that is
     there. ``lifetimes``: of the ``written`` tokens, those that are kept for an hour, and the others.
-    ``runs``: the list of the usage of each run of a model, some of which are not in other figures.
+    ``runs``: the list of the usage of each run of a model; some runs are not in other figures.
     """
 
     input: tuple[str, ...]

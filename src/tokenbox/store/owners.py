@@ -60,7 +60,7 @@ class Owner:
 
 
 def allows(patterns: Sequence[str], model: str) -> bool:
-    """Return True if a pattern matches the model, or there are none."""
+    """Return True if a pattern matches the model, or if no pattern is given."""
     return not patterns or any(fnmatchcase(model, pattern) for pattern in patterns)
 
 

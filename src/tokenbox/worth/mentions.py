@@ -33,7 +33,7 @@ _LONGEST_QUALIFIER = 64
 class Mentions:
     """The mentions of names by the texts of one family of languages, each with the weight of its text.
 
-    ``defined``: the names of which it matters where they come from.
+    ``defined``: the names whose origin matters.
     """
 
     def __init__(self, family: str, defined: frozenset[bytes]) -> None:

@@ -48,7 +48,7 @@ class TemplateFamily:
     """A family of templates.
 
     ``begin`` renders a prefilled answer, ``adjust`` changes each message, ``rewrite`` all of them together:
-    each part that begins at a message of which ``parts`` is true by itself.
+    each part by itself, which begins where ``parts`` is true of a message.
     ``add`` returns further variables, ``finish`` changes the end of the prompt.
     """
 

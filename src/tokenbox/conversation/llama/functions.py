@@ -184,7 +184,7 @@ FUNCTIONS: Final[Mapping[str, Handler]] = {
 
 
 def apply_test(run: Run, env: dict[str, Any], test: Handler, args: list[Any]) -> Any:
-    """Apply a test to its arguments, the first of which is the value that is tested."""
+    """Apply a test to its arguments. The first is the value that is tested."""
     run.reads_texts(args)
     return test(run, env, args)
 

@@ -33,7 +33,7 @@ LARGE: Final = 200  # parts of a value that is compared by what is in it
 
 
 class Outcomes:
-    """The outcomes of one test of a field of messages, each of which is tested once in its life."""
+    """The outcomes of one test of a field of messages. Each message is tested once in its life."""
 
     def __init__(self, known: dict[int, tuple[Any, bool]], messages: Mapping[int, int]) -> None:
         self._known, self._messages = known, messages
