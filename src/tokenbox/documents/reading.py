@@ -124,8 +124,8 @@ def parse_document(
 
 
 def _unknown_format(suffix: str, name: str | None) -> DocumentError:
-    what = f"the suffix {shorten(suffix)} is not that" if suffix else "a name without a suffix is not that"
-    message = f"{what} of a layout document. Known suffixes are {', '.join(FORMATS)}."
+    found = f", not {shorten(suffix)}" if suffix else ""
+    message = f"a layout document has one of the suffixes {', '.join(FORMATS)}{found}."
     return located(DocumentCode.UNKNOWN_FORMAT, message, name, known=list(FORMATS))
 
 
