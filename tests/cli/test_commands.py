@@ -326,7 +326,7 @@ def test_a_bug_costs_one_line_and_shows_in_the_status(
 # Lists and schemas.
 
 
-@pytest.mark.parametrize("which", ["layout", "result"])
+@pytest.mark.parametrize("which", ["layout", "result", "layout/1", "batch.summary/1"])
 def test_schemas_are_schemas(tokenbox: CommandLine, which: str) -> None:
     result = tokenbox("schema", which)
     assert (result.err, result.status) == ("", 0)

@@ -49,7 +49,7 @@ def schema(
         rows += [(f"{PREFIX}layout/1", "tokenbox layout"), (f"{PREFIX}batch.summary/1", "tokenbox batch")]
         terminal.show(terminal.table(("name", "what prints it"), rows))
         return
-    made = of_files.get(name) or also.get(name)
+    made = of_files.get(name) or also.get(PREFIX + name.removeprefix(PREFIX))
     found = made() if made is not None else schema_of(_known(name, also))
     write_bytes(json_bytes(found))
 
