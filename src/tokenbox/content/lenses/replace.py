@@ -35,7 +35,7 @@ def build_replace(pattern: str, by: str) -> Callable[[str, Tokenizer], str]:
         literal = b"".join(part for part in template if isinstance(part, bytes))
         again = once(literal)
         if again != literal and len(again) >= len(literal):
-            raise ArgumentProblem("it contains a match of the pattern, so replacing would not end", "by")
+            raise ArgumentProblem("it contains a match of the pattern, so this would never end", "by")
 
     def apply(text: str, _: Tokenizer) -> str:
         data = text.encode("utf-8", "surrogatepass")
