@@ -139,6 +139,7 @@ def test_an_import_in_a_function_has_its_reason() -> None:
 _POSSESSIVE_GROUP = re.compile(r"(?<!\()\)(?:[*+?]|\{[0-9,]+\})\+")
 
 
+@pytest.mark.slow
 def test_a_possessive_group_ends_with_a_branch_that_fails() -> None:
     """Python before 3.11.5 keeps what a round of such a group read that then failed (cpython 106052).
 

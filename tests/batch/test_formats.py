@@ -41,6 +41,7 @@ def table(count: int) -> pa.Table:
     )
 
 
+@pytest.mark.slow
 def test_parquet_in_and_out_is_what_json_lines_are(tmp_path: Path) -> None:
     data = table(300)
     pq.write_table(data, tmp_path / "in.parquet", row_group_size=70)

@@ -470,6 +470,7 @@ def test_a_bug_is_called_one(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPa
     assert result.err.startswith("error: ZeroDivisionError: oops (internal_error)\nThis is a bug in tokenbox")
 
 
+@pytest.mark.slow
 def test_a_pack_is_the_same_with_remembered_counts_and_loads_no_vocabulary(
     tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -614,6 +615,7 @@ def test_on_a_terminal_a_message_begins_on_its_own_line(tmp_path: Path) -> None:
     os.close(ours)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_mcp_server_while_its_client_is_silent(tmp_path: Path) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}

@@ -78,6 +78,7 @@ def test_the_example_of_the_help_runs_where_nothing_is_set_up(
     assert result.status == 0, result.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the Action's script is one of bash")
 @pytest.mark.parametrize("grown", [False, True])
 def test_the_script_of_the_action(tmp_path: Path, grown: bool) -> None:

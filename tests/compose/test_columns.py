@@ -62,6 +62,7 @@ def by_column(given: Sequence[dict[str, object]]) -> list[Section] | str:
         return str(error)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(mappings())
 def test_the_same_sections_and_errors_as_one_by_one(given: list[dict[str, object]]) -> None:

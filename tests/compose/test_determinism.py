@@ -61,6 +61,7 @@ PROGRAM = (
 )
 
 
+@pytest.mark.slow
 def test_processes_and_hash_seeds(expected: list[list[str]]) -> None:
     """The seed of this process is random."""
     package = Path(tokenbox.__file__).parents[1]

@@ -185,6 +185,7 @@ def test_equals_the_slow_reference(name: str, reclaim: bool, data: st.DataObject
     against_reference(sections, budget, name, separator, reclaim=reclaim)
 
 
+@pytest.mark.slow
 @given(sections=boxes(), separator=separators, data=st.data(), reclaim=st.booleans())
 @settings(max_examples=examples(200))
 def test_equals_the_letter_of_the_rule_where_counts_add_up(

@@ -109,6 +109,7 @@ def test_the_slow_reference_decides_the_same(name: str, blocks: list[Block], bud
     assert ([block.form.value for block in result.blocks], result.text) == (forms, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["utf8-bytes", "o200k_base"])
 @given(block_lists, modes)
 def test_an_exact_fit_changes_nothing_and_one_less_does(name: str, blocks: list[Block], mode: str) -> None:
@@ -120,6 +121,7 @@ def test_an_exact_fit_changes_nothing_and_one_less_does(name: str, blocks: list[
     assert less is None or less.text != ample.text
 
 
+@pytest.mark.slow
 @given(block_lists, st.integers(0, 300), modes, st.booleans())
 def test_the_same_input_has_the_same_digest(blocks: list[Block], budget: int, mode: str, soft: bool) -> None:
     one = rendered(blocks, "o200k_base", budget, mode, soft=soft)

@@ -189,6 +189,7 @@ def test_the_record() -> None:
     assert fit(messages, 13, len).digest != fitted.digest
 
 
+@pytest.mark.slow
 def test_the_same_digest_in_another_process() -> None:
     code = (
         "from tokenbox import fit\n"

@@ -317,6 +317,7 @@ print(fitted.digest, len(fitted.evicted))
 """
 
 
+@pytest.mark.slow
 def test_another_process_cuts_the_same() -> None:
     messages = session([(3 * i % 11, [[i % 7]] * (i % 3), i % 13) for i in range(120)])
     given_to_it = json.dumps([messages, 150])

@@ -137,6 +137,7 @@ def parted(chat: Chat) -> bool:
     return sorted(calls) != sorted(results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [chat_completions, legacy, anthropic, responses])
 def test_chats_of_every_shape_fill_the_budget_and_part_nothing(shape: Callable[[Writer], Chat]) -> None:
     shares = []
@@ -204,6 +205,7 @@ def screenshots(r: Writer) -> Chat:
     return chat[:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [pictures, screenshots])
 def test_images_leave_the_budget_to_the_texts(shape: Callable[[Writer], Chat]) -> None:
     shares = []

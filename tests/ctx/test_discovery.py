@@ -106,6 +106,7 @@ def test_the_server_counts_where_the_settings_let_it(tmp_path: Path, start_llama
     assert not without.exact
 
 
+@pytest.mark.slow
 def test_what_was_said_holds_in_other_processes_with_its_day(tmp_path: Path, start_llama: StartLlama) -> None:
     config = settings(tmp_path, start_llama(n_ctx=512).url)
     ctx.discover(config=config, today=date(2026, 11, 21))

@@ -68,6 +68,7 @@ def pre_commit_entry() -> str:
     return entry
 
 
+@pytest.mark.slow
 def test_a_commit_that_fits_passes_and_one_that_does_not_is_refused(repository: Path) -> None:
     assert git(repository, "commit", "-qm", "first").returncode == 0
 
@@ -102,6 +103,7 @@ def test_the_same_in_ci_and_with_pre_commit(repository: Path) -> None:
         assert ("over budget" if own else "too many") in refused.stdout
 
 
+@pytest.mark.slow
 def test_rules_that_are_too_long_are_refused_too(repository: Path) -> None:
     (repository / "prompts/review/rules.md").write_text(TOO_MUCH * 9)
     checked = run(repository, sys.executable, "context_policy.py")

@@ -34,6 +34,7 @@ def test_each_remedy_is_a_command_that_works(folder: Path, model: str) -> None:
         assert ctx.estimate(model, ["text"]).tokens_in > 0
 
 
+@pytest.mark.slow
 def test_the_remedies_for_an_unknown_window_work(folder: Path) -> None:
     for model in ("acme-7b", "acme/7b:q4.1"):
         with pytest.raises(UnknownWindow) as caught:

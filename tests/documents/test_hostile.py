@@ -127,6 +127,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(anything | st.fixed_dictionaries({"sections": st.lists(anything)}))
 def test_any_data(data: object) -> None:
     error = refusal(lambda: parse_document(data, base=CASES))

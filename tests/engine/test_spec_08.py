@@ -198,6 +198,7 @@ def test_heuristic_estimator_produces_reasonable_estimates_within_2x_of_actual_f
         assert actual / 2 <= estimate <= actual * 2
 
 
+@pytest.mark.slow
 @given(block_lists, st.integers(0, 500), st.sampled_from(BUILTIN), st.sampled_from(TOKENIZERS))
 def test_total_does_not_exceed_the_budget_by_more_than_one_critical_blocks_worth(
     blocks: list[Block], budget: int, mode: str, tokenizer: str

@@ -56,6 +56,7 @@ def operated(shared_gateways: Gateways, upstream: Stub) -> Operated:
     return Operated(gateway, f"http://127.0.0.1:{port}")
 
 
+@pytest.mark.slow
 def test_a_key_is_made_used_limited_and_revoked(operated: Operated) -> None:
     made = operated.admin("POST", "/admin/keys", {"name": "alice", "quotas": ["1000 tokens/month"]})
     assert made.status == 201, made.data

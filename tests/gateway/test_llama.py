@@ -32,6 +32,7 @@ def chat(text: str, **more: object) -> dict[str, object]:
     return {"model": MODEL, "messages": [{"role": "user", "content": text}], "max_tokens": 4, **more}
 
 
+@pytest.mark.slow
 def test_the_count_is_what_the_server_reports(gateway: RunningGateway) -> None:
     answer = gateway.post("/v1/chat/completions", chat("Hello, world! <|im_end|>"))
     assert answer.status == 200, answer.data

@@ -41,6 +41,7 @@ def become(gateway: RunningGateway, upstream: Stub, low_water: str) -> None:
 
 
 # The 45 exchanges are of about 60 tokens each, as this process estimates; a step of 0.7 is 97.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("low_water", "cuts"), [("1", range(40, 46)), ("0.7", range(24, 33)), ("auto", range(10, 23))]
 )

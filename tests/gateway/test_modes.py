@@ -67,6 +67,7 @@ def chat(messages: Sequence[object], model: str = "m", **more: object) -> dict[s
     return {"model": model, "max_tokens": 10, "messages": list(messages), **more}
 
 
+@pytest.mark.slow
 def test_who_decides_the_mode(gateway: RunningGateway, upstream: Stub) -> None:
     large = talk(30)
     before = len(upstream.seen)

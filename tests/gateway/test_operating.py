@@ -416,6 +416,7 @@ def test_spans_by_the_conventions_without_content(
     assert MARKER.encode() not in b"".join(request.SerializeToString() for request in Collector.got)
 
 
+@pytest.mark.slow
 def test_usage_of_streams_is_asked_for_unless_the_server_does_not_know_that(
     shared_gateways: Gateways, upstream: Stub
 ) -> None:

@@ -252,6 +252,7 @@ def priced(shared_gateways: Gateways, upstream: Stub) -> Shared:
     return shared_gateways(options=["--database", database], config=config), database
 
 
+@pytest.mark.slow
 def test_what_has_no_price_is_not_sent_under_a_quota_of_money(
     shared_gateways: Gateways, upstream: Stub, plain: Shared
 ) -> None:
@@ -787,6 +788,7 @@ def test_no_limit_is_left_that_says_there_is_none(
     assert "max_tokens" not in sent  # which OpenAI's models that think refuse
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "sent"),
     [

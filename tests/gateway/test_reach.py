@@ -474,6 +474,7 @@ FRAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", sorted(FRAMES))
 def test_a_body_counts_the_same_however_it_is_framed(
     gateway: RunningGateway, upstream: Stub, frame: str

@@ -212,6 +212,7 @@ def test_without_texts_the_request_is_given_again(start_gateway: Gateways, upstr
         replayed(*it.contents(compacted, [it.asked]), None)
 
 
+@pytest.mark.slow
 def test_what_was_decided_otherwise_is_named(decided: tuple[Contents, Texts]) -> None:
     contents, texts = decided
     figures, done, *counts = contents.decisions

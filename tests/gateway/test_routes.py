@@ -56,6 +56,7 @@ def test_models_say_what_they_can_take(gateway: RunningGateway) -> None:
     assert gateway.post("/v1/models/stub", {}).headers["allow"] == "GET, HEAD"
 
 
+@pytest.mark.slow
 def test_a_key_sees_the_models_that_it_may_use(shared_gateways: Gateways, upstream: Stub) -> None:
     options = ["--database", str(shared_gateways.folder / "scoped.db")]
     key = shared_gateways.command("gateway", "keys", "create", "one", "--model", "gpt-*", *options)

@@ -69,6 +69,7 @@ def gateway(shared_gateways: Gateways, upstream: Stub, second: Stub) -> RunningG
     return shared_gateways(config=config, options=options, env=env)
 
 
+@pytest.mark.slow
 def test_an_alias_is_another_name_of_a_model(gateway: RunningGateway, upstream: Stub, second: Stub) -> None:
     before = [len(stub.seen) for stub in (upstream, second)]
     assert gateway.post(PATH, chat(model="fast")).status == 200

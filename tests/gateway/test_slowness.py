@@ -110,6 +110,7 @@ def test_the_settings_are_the_limits(tmp_path: Path) -> None:
     assert [getattr(limits, name) for name in names] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_slow_head_is_an_error_and_a_silent_connection_is_closed(gateway: RunningGateway) -> None:
     begun = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-slow"
     with connect(gateway) as slow, connect(gateway) as silent, connect(gateway) as second:
@@ -155,6 +156,7 @@ def is_over(client: socket.socket, data: bytes) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_slow_body_is_an_error_and_its_connection_is_closed(
     gateway: RunningGateway, upstream: Stub, key: str
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_slow_body_is_an_error_and_its_connection_is_closed(
     assert left(gateway, key) == LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_client_that_reads_nothing_is_one_that_has_gone(
     gateway: RunningGateway, upstream: Stub, database: str, key: str, stream: bool

@@ -151,6 +151,7 @@ def test_a_fault_within_an_answer(gateway: RunningGateway, path: str, stream: bo
     until(lambda: is_free(gateway))
 
 
+@pytest.mark.slow
 def test_a_silent_upstream_times_out(impatient: RunningGateway, upstream: Stub) -> None:
     before = len(upstream.cancelled)
     for (path, _), answer in ask_all(impatient, "silent").items():
@@ -174,6 +175,7 @@ def test_an_upstream_that_stops_within_its_answer_times_out(
     until(lambda: is_free(impatient))
 
 
+@pytest.mark.slow
 def test_an_answer_that_does_not_end_is_stopped(brief: RunningGateway, upstream: Stub) -> None:
     """It is never silent for as long as it may be, so that only the limit for all of it can end it."""
     before = len(upstream.cancelled)
@@ -187,6 +189,7 @@ def test_an_answer_that_does_not_end_is_stopped(brief: RunningGateway, upstream:
     until(lambda: is_free(brief))
 
 
+@pytest.mark.slow
 def test_a_slow_reader_gets_no_more_time_than_others(brief: RunningGateway, upstream: Stub) -> None:
     """The upstream's call ends with the limit, though the client, which reads nothing, has longer."""
     before = len(upstream.cancelled)
@@ -200,6 +203,7 @@ def test_a_slow_reader_gets_no_more_time_than_others(brief: RunningGateway, upst
     until(lambda: is_free(brief))
 
 
+@pytest.mark.slow
 def test_an_upstream_that_is_slower_than_the_client(impatient: RunningGateway) -> None:
     """It takes as long as it may be silent, and is not silent."""
 

@@ -63,6 +63,7 @@ def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
     return shared_gateways(config=CONFIG.format(url=upstream.url), options=options)
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_all_workers_together(gateway: RunningGateway) -> None:
     before = gateway.metric("tokenbox_requests_total", route="chat")
     assert ask_often(gateway, 40) == [200] * 40
@@ -74,6 +75,7 @@ def test_figures_are_those_of_all_workers_together(gateway: RunningGateway) -> N
     assert len(served) == COUNT
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_and_the_port_answers_on(gateway: RunningGateway) -> None:
     started = workers_of(gateway)
     os.kill(started[-1], signal.SIGKILL)

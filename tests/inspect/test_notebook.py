@@ -141,6 +141,7 @@ def test_a_conversation_that_cannot_be_counted_still_has_a_repr() -> None:
     assert Tags(found._repr_html_()).names == {"pre"}
 
 
+@pytest.mark.slow
 def test_the_page_without_scripts_shows_the_same_picture() -> None:
     made = laid_out()
     drawn = made._repr_html_()

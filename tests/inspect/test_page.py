@@ -162,6 +162,7 @@ def test_a_cut_text_comes_back_as_it_was(whole: str, head: int, tail: int, marke
     assert restored(record, ref) == text
 
 
+@pytest.mark.slow
 def test_a_text_is_written_once_however_often_it_is_cut() -> None:
     whole = "word and another word, " * 2_000
     layouts = [

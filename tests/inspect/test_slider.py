@@ -42,6 +42,7 @@ def check(made: tokenbox.Layout, slider: PageSlider) -> None:
         assert shown == [(one.decision.value, one.size, one.text) for one in expected.sections]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["facet", "degrade"])
 def test_at_every_budget_it_is_the_layout_of_that_budget(policy: str) -> None:
     given = [

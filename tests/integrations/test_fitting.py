@@ -47,6 +47,7 @@ SMALL: Any = REQUEST["messages"]
 NOWHERE = "http://127.0.0.1:9"
 
 
+@pytest.mark.slow
 def test_every_request_to_an_endpoint_is_guarded() -> None:
     """Also one that has no method of its own. A field of ``extra_body`` replaces one of the body."""
     from tests.integrations.clients import Answering, for_openai

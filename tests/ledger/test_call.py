@@ -41,6 +41,7 @@ def test_a_record_of_before_caches_of_an_hour_is_read() -> None:
     assert record["usage"]["cache_write_1h_tokens"] is None
 
 
+@pytest.mark.slow
 @given(call=calls(), path=st.integers(0, 40), value=json_values)
 def test_a_damaged_record_is_an_error_of_ours(call: Call, path: int, value: object) -> None:
     record = call.to_dict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,7 @@ def test_a_call_without_an_end_holds_what_it_can_have_cost() -> None:
     assert (Totals.of(Call("a", NOON, "m")).held, Totals.of(Call("a", NOON, "m")).unheld) == (ZERO, 1)
 
 
+@pytest.mark.slow
 @given(recorded=many)
 def test_totals_are_what_a_slow_sum_says(recorded: list[Call]) -> None:
     whole = total(Totals.of(call) for call in recorded)
@@ -75,6 +77,7 @@ def test_totals_are_what_a_slow_sum_says(recorded: list[Call]) -> None:
     assert whole.cost.estimated == sum(not cost.exact for cost in paid)
 
 
+@pytest.mark.slow
 @given(recorded=many, chance=st.randoms(use_true_random=False), cut=st.integers(0, 12))
 def test_the_order_of_adding_does_not_matter(recorded: list[Call], chance: Random, cut: int) -> None:
     parts = [Totals.of(call) for call in recorded]
@@ -85,6 +88,7 @@ def test_the_order_of_adding_does_not_matter(recorded: list[Call], chance: Rando
     assert whole + NOTHING == NOTHING + whole == whole
 
 
+@pytest.mark.slow
 @given(recorded=many, chance=st.randoms(use_true_random=False))
 def test_a_call_recorded_again_counts_once(recorded: list[Call], chance: Random) -> None:
     ledger = Ledger()

@@ -35,6 +35,7 @@ def joining_vocabulary() -> tuple[list[str], list[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_no_count_by_a_tokenizer_json_is_exact_for_llama_cpp(tmp_path: Path) -> None:
     """The package ``tokenizers`` knows letters that are symbols to the server."""
     model = models.write(tmp_path / "model", models.TURNS)

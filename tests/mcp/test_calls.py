@@ -51,6 +51,7 @@ class SlowDesk(Desk):
         return self.waiting
 
 
+@pytest.mark.slow
 def test_a_ping_is_answered_while_a_pack_is_made(project: Path) -> None:
     desk = SlowDesk()
 

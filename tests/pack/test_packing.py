@@ -251,6 +251,7 @@ def test_never_over_any_budget(project: Path, packed: Packed, mode: str, query: 
         assert registry.get("o200k_base").count(pack.text) == pack.total <= budget
 
 
+@pytest.mark.slow
 def test_a_larger_budget_loses_nothing_of_more_worth(
     project: Path, packed: Packed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_larger_budget_loses_nothing_of_more_worth(
             assert won[0] <= lost[0]
 
 
+@pytest.mark.slow
 def test_hash_seeds_change_nothing(project: Path) -> None:
     program = (
         "import sys; from tokenbox.folder import *; s = read(survey([sys.argv[1]]));"

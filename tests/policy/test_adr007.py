@@ -287,6 +287,7 @@ def test_16_the_server_exposes_what_models_hold(
     assert model["max_model_len"] == 400
 
 
+@pytest.mark.slow
 def test_17_the_server_rejects_what_is_over_and_never_truncates(
     run: CommandLine, shared_gateways: Gateways, upstream: Stub
 ) -> None:
@@ -302,6 +303,7 @@ def test_17_the_server_rejects_what_is_over_and_never_truncates(
     assert len(upstream.seen) == before
 
 
+@pytest.mark.slow
 def test_18_the_server_reports_what_is_used_and_what_remains(
     run: CommandLine, shared_gateways: Gateways, upstream: Stub
 ) -> None:

@@ -203,6 +203,7 @@ def test_a_time_out_is_a_fallback_and_the_next_call_asks_again(memory: EndpointM
         provider.close()
 
 
+@pytest.mark.slow
 def test_after_two_time_outs_in_a_row_the_server_has_a_rest() -> None:
     now = [0.0]
     memory = EndpointMemory(clock=lambda: now[0])

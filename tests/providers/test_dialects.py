@@ -197,6 +197,7 @@ SAID = ChatAnswer(
 )
 
 
+@pytest.mark.slow
 def test_anthropic_whole() -> None:
     valid("anthropic.types:Message", MESSAGE)
     with (

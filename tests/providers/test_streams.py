@@ -417,6 +417,7 @@ def hanging(*first: bytes) -> Handler:
     return handle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bounds",
     [Bounds(idle_seconds=1, total_seconds=600), Bounds(idle_seconds=600, total_seconds=1.5)],

@@ -114,6 +114,7 @@ def test_a_question_without_an_answer_is_shown_again(start: Begin, llama: LlamaS
     assert len(again.context.messages()) == 2
 
 
+@pytest.mark.slow
 def test_a_summary_stands_where_it_stood(start: Begin, llama: LlamaServer) -> None:
     session, heard = start(llama.url, name="mine")
     for number in range(4):

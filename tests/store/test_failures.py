@@ -342,6 +342,7 @@ def silent_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_or_never_answers_is_said_in_time(silent_port: int) -> None:
     for port in (1, silent_port):
         with pytest.raises(StoreUnavailable, match="Check that the server runs") as caught:

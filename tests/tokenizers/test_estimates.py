@@ -64,6 +64,7 @@ def test_code_aware_needs_more_than_30_percent(indented: int, plain: int, diviso
     assert CodeAware().count(text) == len(text) // divisor
 
 
+@pytest.mark.slow
 @given(a=text_of_parts, b=text_of_parts)
 @pytest.mark.parametrize("tokenizer", [Chars4(), Utf8Bytes()])
 def test_weights_add_up(tokenizer: Any, a: str, b: str) -> None:
