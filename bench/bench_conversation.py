@@ -69,6 +69,7 @@ def formats(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
             "texts": "o200k_base",
             "gpt-4o": ChatFormat.openai("gpt-4o"),
             "llama.cpp template": ChatFormat.open(made.gguf),
+            "transformers template": ChatFormat.open(made.folder),
         }
         return [
             {"format": name, "n": n, "full": full, "seconds": formatted_turns(counter, n, full=full)}

@@ -23,6 +23,7 @@ from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.llama.segments import Segments
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.template_format import LlamaFormat
+from tokenbox.conversation.template_session import TemplateSession
 from tokenbox.errors import TokenboxError
 from tokenbox.tokenizers.files import open_chat_vocabulary
 
@@ -247,9 +248,9 @@ def counted(chat: TemplateFormat, items: Sequence[Item], tools: Any) -> object: 
         return error.message
 
 
-def grow_and_shrink(source: str, model: models.Model, seed: int, exchanges: int = 8) -> LlamaSession:
+def grow_and_shrink(source: str, model: Path, seed: int, exchanges: int = 8) -> TemplateSession:
     """Holds every count of a conversation against the count of the whole."""
-    chat = ChatFormat.open(model.gguf, template=source, now=NOON)
+    chat = ChatFormat.open(model, template=source, now=NOON)
     chance = random.Random(seed)
     session = chat.session()
     tools = [TOOL] if seed % 2 else None
@@ -290,13 +291,13 @@ def grow_and_shrink(source: str, model: models.Model, seed: int, exchanges: int 
                 assert session.total_with({here[place][0]: shorter}) == whole.total  # type: ignore[attr-defined]
             session.replace(here[place][0], shorter)
             here = changed
-    assert isinstance(session, LlamaSession)
+    assert isinstance(session, TemplateSession)
     return session
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_conversation_counts_what_its_request_counts(name: str, model: models.Model) -> None:
-    followed = {grow_and_shrink(OWN[name], model, seed).is_incremental for seed in range(examples(4))}
+    followed = {grow_and_shrink(OWN[name], model.gguf, seed).is_incremental for seed in range(examples(4))}
     assert followed == {name not in ("keeps a list", "changes a constant")}
 
 
@@ -307,7 +308,9 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
         sources = corpus.templates(Path(request.config.cache.mkdir("llama-templates")))
     except corpus.NotFetched as error:
         pytest.skip(str(error))
-    followed = {name: grow_and_shrink(source, model, 5, 5).is_incremental for name, source in sources.items()}
+    followed = {
+        name: grow_and_shrink(source, model.gguf, 5, 5).is_incremental for name, source in sources.items()
+    }
     assert sum(followed.values()) >= 0.92 * len(followed), followed
 
 

@@ -10,7 +10,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import jinja2
 from jinja2 import nodes
@@ -19,6 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.turns import NotLocal
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
@@ -132,14 +133,19 @@ _UNCHANGING: Final = (
 )  # fmt: skip
 
 
-class _Environment(ImmutableSandboxedEnvironment):
+class Environment(ImmutableSandboxedEnvironment):
     """A sandbox in which no operation creates a huge value. ``made`` counts what all of them create."""
 
     made: Callable[[Any], Any]
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        template: nodes.Template = _Bounding(self).visit(super()._parse(source, name, filename))
+        parsed = self.rewritten(super()._parse(source, name, filename))
+        template: nodes.Template = _Bounding(self).visit(parsed)
+        return template
+
+    def rewritten(self, template: nodes.Template) -> nodes.Template:
+        """Return the template as it is compiled."""
         return template
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -254,21 +260,23 @@ class ChatTemplate:
     Raises :class:`TemplateError` if it does not parse.
     """
 
+    sandbox: ClassVar[type[Environment]] = Environment
+
     def __init__(self, source: str, *, now: Callable[[], dt.datetime | None] = lambda: None) -> None:
         self.source = source
         self._now = now
-        self._environment = _Environment(
+        self.environment = self.sandbox(
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[_Generation, loopcontrols],
             finalize=self._output,
         )
-        self._environment.made = self._count
-        filters = self._environment.filters
+        self.environment.made = self._count
+        filters = self.environment.filters
         filters["tojson"] = to_json
         filters |= {name: _bounded_filter(name, own, self._count) for name, own in filters.items()}
-        del self._environment.globals["lipsum"]
-        self._environment.globals |= {
+        del self.environment.globals["lipsum"]
+        self.environment.globals |= {
             "raise_exception": _raise_exception,
             "strftime_now": self._strftime_now,
             _TICK: self._tick,
@@ -278,16 +286,20 @@ class ChatTemplate:
         }
         self._steps = self._written = self._fixed = self._made = 0
         try:
-            self._template = self._environment.from_string(source)
+            self._template = self.environment.from_string(source)
         except (jinja2.TemplateError, RecursionError, SyntaxError) as error:
             raise TemplateError(f"the chat template does not parse: {error}.") from None
 
     def render(self, variables: Mapping[str, object]) -> str:
         """Return the prompt. Raises :class:`TemplateError`."""
+        return "".join(self.generate(variables))
+
+    def generate(self, variables: Mapping[str, object]) -> Iterator[str]:
         self._steps = self._written = self._fixed = self._made = 0
         try:
-            return "".join(_bounded(self._template.generate(**variables)))
-        except TokenboxError:
+            # Not Template.generate, which compiles code at each error for the lines of its traceback.
+            yield from _bounded(self._template.root_render_func(self._template.new_context(dict(variables))))
+        except (TokenboxError, NotLocal):
             raise
         except Exception as error:
             raise TemplateError(

@@ -12,13 +12,14 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count, RunningCount
-from tokenbox.content.message import Message, Role, thaw
+from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.content.request import Request, texts_and_ids
 from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
@@ -26,11 +27,13 @@ from tokenbox.conversation.llama.server_request import COSTLESS, ServerRequest, 
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.verified import is_verified, is_verified_vocabulary
-from tokenbox.conversation.pieces import CountsMedia, WholeSession
+from tokenbox.conversation.pieces import CountsMedia
 from tokenbox.conversation.sent import SOME_DAY, as_texts, in_chat_shape, mapping, only_days, tool_mappings
+from tokenbox.conversation.transformers_session import TransformersSession
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
+    from tokenbox.conversation.folded import FoldedTemplate
     from tokenbox.tokenizers.special import ChatVocabulary, PromptTokenizer
 
     Clock = Callable[[], dt.datetime]
@@ -77,6 +80,10 @@ class TemplateFormat(CountsMedia):
     def _open(self) -> None:
         """Parse the template. Raises ``TemplateError``."""
 
+    @property
+    def prompts(self) -> PromptTokenizer:
+        return self._vocabulary.prompts
+
     def now(self) -> dt.datetime | None:
         """The time of the request; None if none was given."""
         clock = self._clock
@@ -94,8 +101,9 @@ class TemplateFormat(CountsMedia):
         text = self.render(messages, tools, add_generation_prompt=add_generation_prompt)
         return self.count_prompt(text)
 
+    @abstractmethod
     def session(self) -> RunningCount:
-        return WholeSession(self)
+        """Start the running count of a conversation."""
 
     def count_prompt(self, text: str) -> int:
         return self._vocabulary.prompts.count(text)
@@ -139,10 +147,6 @@ class LlamaFormat(TemplateFormat):
             add_eos=vocabulary.add_eos,
         )
         self.added = vocabulary.add_bos + vocabulary.add_eos
-
-    @property
-    def prompts(self) -> PromptTokenizer:
-        return self._vocabulary.prompts
 
     def render(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
@@ -232,45 +236,61 @@ class TransformersFormat(TemplateFormat):
         from tokenbox.conversation.template import ChatTemplate  # Jinja2 is slow to import
 
         self._template = ChatTemplate(self.source, now=self.now)
+
+    @cached_property
+    def folded(self) -> FoldedTemplate:
+        """The template, of which only the turns that changed are rendered."""
+        from tokenbox.conversation.folded import FoldedTemplate
+
+        return FoldedTemplate(self.source)
+
+    def variables(self, tools: Tools, *, add_generation_prompt: bool = True) -> dict[str, Any]:
+        """Return the variables of a render without the messages."""
         tokens = {"bos_token": self._vocabulary.bos, "eos_token": self._vocabulary.eos}
-        self._variables = {**tokens, **self._given}
+        shown = [dict(tool) for tool in tool_mappings(tools)] or None
+        return {**tokens, **self._given, "tools": shown, "add_generation_prompt": add_generation_prompt}
 
     def render(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
     ) -> str:
         sent = [mapping(message) for message in messages]
-        given = {
-            "messages": sent,
-            "tools": [dict(tool) for tool in tool_mappings(tools)] or None,
-            "add_generation_prompt": add_generation_prompt,
-        }
+        variables = self.variables(tools, add_generation_prompt=add_generation_prompt)
         try:
-            return self._template.render(self._variables | given)
+            return self._template.render(variables | {"messages": sent})
         except TemplateError:
             texts = [as_texts(message) for message in sent]
             if texts == sent:
                 raise
-            return self._template.render(self._variables | given | {"messages": texts})
+            return self._template.render(variables | {"messages": texts})
 
     def count_request(self, request: Request) -> Count:
         if request.prompts:
             return self._count_prompts(request)
         messages, media = in_chat_shape(request.messages), sum(map(self.media, request.messages))
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
-        total += lower_bound(request.fields, self._vocabulary.tokenizer)  # a server may show them
+        total += self.unread(request.fields)
         exact = self.exact and self.covers(request)
         at_most = total if exact else max(total, self.bound.request(request))
         return Count(total, exact, at_most, By.TEMPLATE)
+
+    def unread(self, fields: Object) -> int:
+        """Return the tokens of the fields: a server may show them."""
+        return lower_bound(fields, self._vocabulary.tokenizer)
 
     def covers(self, request: Request) -> bool:
         """Return True if all servers of this kind render this request alike."""
         messages = request.messages
         beside = request.tools or request.fields or self._given or "strftime_now" in self.source
-        texts = all(
-            isinstance(m.content, str) and len(m.source) == len(("role", "content")) for m in messages
-        )
         asks = bool(messages) and messages[-1].role is Role.USER
-        return request.verbatim and not beside and texts and asks
+        return request.verbatim and not beside and asks and all(map(self.is_covered, messages))
+
+    @staticmethod
+    def is_covered(message: Message) -> bool:
+        """Return True if all servers of this kind show this message alike: it has a role and a text."""
+        return isinstance(message.content, str) and len(message.source) == len(("role", "content"))
+
+    def session(self) -> RunningCount:
+        return TransformersSession(self)
 
 
 FORMATS: Final = {made.server: made for made in (LlamaFormat, TransformersFormat)}

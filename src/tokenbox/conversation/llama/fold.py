@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from tokenbox.conversation.llama.turns import OPAQUE, START, LoopMemory, Referen
 from tokenbox.conversation.llama.values import Function
 
 if TYPE_CHECKING:
-    from tokenbox.conversation.llama.compiler import LoopNames
     from tokenbox.conversation.llama.track import Track
 
 
@@ -30,7 +29,7 @@ class Fold:
         run: Run,
         track: Track,
         memory: LoopMemory,
-        bind: LoopNames,
+        bind: Callable[[Any, Scope], None],
         turn: Statement,
         places: list[int] | None = None,
     ) -> None:

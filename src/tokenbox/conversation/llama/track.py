@@ -27,7 +27,6 @@ from tokenbox.conversation.llama.values import Function, Undefined
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.segments import Segments
-    from tokenbox.conversation.llama.syntax import Node
 
 LARGE: Final = 200  # parts of a value that is compared by what is in it
 
@@ -161,15 +160,17 @@ class Track:
         self.histories[key] = history
         return key
 
-    def space(self, given: Mapping[Any, Any]) -> dict[Any, Any]:
+    def space(
+        self, given: Mapping[Any, Any], kind: type[TrackedNamespace] = TrackedNamespace
+    ) -> dict[Any, Any]:
         if self.record is not None:  # of this turn alone
             made: dict[Any, Any] = self.made(dict(given))
             return made
         key = next(self._keys)
-        self.spaces[key] = TrackedNamespace(given, self, key)
+        self.spaces[key] = kind(given, self, key)
         return self.spaces[key]
 
-    def memory(self, node: Node) -> LoopMemory:
+    def memory(self, node: object) -> LoopMemory:
         times = self._times.get(id(node), 0)
         self._times[id(node)] = times + 1
         return self.memories.setdefault((id(node), times), {})

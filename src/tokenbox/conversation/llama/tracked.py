@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenbox.conversation.llama.methods import BUILTINS
 from tokenbox.conversation.llama.operations import loop_variables
 from tokenbox.conversation.llama.run import MISSING
-from tokenbox.conversation.llama.turns import NEAR, OPAQUE, PLACES, START, Key, NotLocal, Within
+from tokenbox.conversation.llama.turns import MANY, NEAR, OPAQUE, PLACES, START, Key, NotLocal, Within
 from tokenbox.conversation.llama.values import Loop
 
 if TYPE_CHECKING:
     from tokenbox.conversation.llama.track import Track
-
-_MANY: Final = 64  # messages beside a turn, above which it is executed each time
 
 
 class TrackedScope(dict[str, Any]):
@@ -139,7 +137,7 @@ class TrackedMessages(list[Any]):
     def note_taken(self, number: int, *, all_of_them: bool) -> None:
         """Note what a loop over these messages has read: its first messages, or the end, too."""
         track = self.track
-        if self.after is None or number > _MANY:
+        if self.after is None or number > MANY:
             track.forget()
             return
         for place in range(number):

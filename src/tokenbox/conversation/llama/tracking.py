@@ -11,7 +11,6 @@ Operations that cannot be tracked make a turn not reusable (:meth:`Track.forget`
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -34,7 +33,7 @@ from tokenbox.conversation.llama.turns import (
     START,
     Placed,
     TurnRun,
-    Within,
+    with_bounds,
 )
 from tokenbox.conversation.llama.values import Function, Loop, Undefined
 
@@ -140,7 +139,7 @@ class TrackingCompiler(Compiler):
             known = type(at) is int and type(number) is int and all(one[0] != "p" for one in noted)
             if not known or start is None or key is None or noted.pop(key) is not number:
                 return compare(run, env)
-            found, numbers = _outcome(_COMPARISONS[name], at, number)
+            found, numbers = with_bounds(_COMPARISONS[name], at, number)
             track.note_all(noted)
             track.note(("w", *key), ANY.both(numbers, -start))
             return found
@@ -280,17 +279,6 @@ def _making(node: Node, make: Expression) -> Expression:
         return found if run.track is None else run.track.made(found)
 
     return made
-
-
-def _outcome(compare: Callable[[int, int], bool], at: int, number: int) -> tuple[bool, Within]:
-    """Return the result of a comparison of a place, and the bounds of the numbers with that result."""
-    results = [compare(at, other) for other in (at - 1, at, at + 1)]  # for all less, equal, all greater
-    low = high = here = 1 + (number > at) - (number < at)
-    while low > 0 and results[low - 1] is results[here]:
-        low -= 1
-    while high < 2 and results[high + 1] is results[here]:
-        high += 1
-    return results[here], Within((-math.inf, at, at + 1)[low], (at - 1, at, math.inf)[high])
 
 
 _COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {

@@ -47,6 +47,17 @@ class Within:
 ANY: Final = Within(-math.inf, math.inf)
 
 
+def with_bounds(compare: Callable[[int, int], bool], at: int, number: int) -> tuple[bool, Within]:
+    """Return the result of a comparison of a place, and the bounds of the numbers with that result."""
+    results = [compare(at, other) for other in (at - 1, at, at + 1)]  # for all less, equal, all greater
+    low = high = here = 1 + (number > at) - (number < at)
+    while low > 0 and results[low - 1] is results[here]:
+        low -= 1
+    while high < 2 and results[high + 1] is results[here]:
+        high += 1
+    return results[here], Within((-math.inf, at, at + 1)[low], (at - 1, at, math.inf)[high])
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A namespace or a list of messages, by its key: every render makes its own."""
@@ -73,6 +84,8 @@ PLACES: Final[Mapping[str, Callable[[int, int, list[Any]], Any]]] = {
 START, _LEFT, _FIRST, _LAST = (("p", name) for name in ("start", "left", "first", "last"))
 THE_LOOPS: Final = 0
 """The key of the list of messages that the loop is over, which has other keys in other renders."""
+MANY: Final = 64
+"""The messages beside a turn above which it is executed each time."""
 NEAR: Final = "near"
 """The kind of the read of a message of the loop, by its distance from the first of these turns."""
 

@@ -1,0 +1,278 @@
+"""Renders of chat templates in Jinja2 that execute only the turns that changed.
+
+A folded template (:mod:`tokenbox.conversation.folding`) calls these functions, which record what each turn
+reads and writes, and apply the records of turns that would do the same
+(:mod:`tokenbox.conversation.llama.track`). What cannot be tracked raises ``NotLocal``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2.exceptions import TemplateRuntimeError
+from jinja2.runtime import LoopContext, Macro, Undefined
+from jinja2.utils import Namespace
+
+from tokenbox.conversation.folding import (
+    BESIDE,
+    COMPARE,
+    COMPARISONS,
+    FOLD,
+    KEEP_PLACE,
+    LENGTH,
+    NUMBERS,
+    FoldingEnvironment,
+)
+from tokenbox.conversation.llama.fold import Fold
+from tokenbox.conversation.llama.run import MISSING, Run, Scope
+from tokenbox.conversation.llama.tracked import TrackedLoop, TrackedMessages, TrackedNamespace
+from tokenbox.conversation.llama.turns import ANY, MANY, NEAR, OPAQUE, Key, NotLocal, Placed, with_bounds
+from tokenbox.conversation.template import ChatTemplate, Environment
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from tokenbox.conversation.llama.segments import Segment
+    from tokenbox.conversation.llama.track import Track
+
+
+_BESIDE_IT: Final = {"previtem": "previous", "nextitem": "next"}
+
+
+class FoldedTemplate(ChatTemplate):
+    """A chat template that is rendered in pieces: texts, and segments of turns rendered before."""
+
+    sandbox = FoldingEnvironment
+
+    def pieces(
+        self, variables: Mapping[str, object], messages: list[Any], track: Track, now: dt.datetime | None
+    ) -> list[str | Segment]:
+        """Return the prompt. Raises :class:`TemplateError`, or ``NotLocal``."""
+        render = _Render(self.environment, track, now)  # type: ignore[arg-type]  # of this template
+        made: dict[str, object] = {
+            FOLD: render.fold,
+            COMPARE: render.compare,
+            KEEP_PLACE: render.keep_place,
+            BESIDE: render.beside,
+            "namespace": render.namespace,
+            "strftime_now": render.run.date,
+            **variables,
+            "messages": ShownMessages(TrackedMessages(messages, track)),
+        }
+        for text in self.generate(made):
+            render.pieces.append(text)
+        return render.pieces
+
+
+class _Render:
+    """One render: the functions that a folded template calls. ``pieces``: what it has written so far."""
+
+    def __init__(self, environment: FoldingEnvironment, track: Track, now: dt.datetime | None) -> None:
+        self._environment = environment
+        self._track = track
+        self.run = Run(now)
+        self.run.track = track
+        self.pieces: list[Any] = []
+
+    def fold(self, place: int, values: object, macro: Macro, *outer: object) -> None:
+        """Go through a loop: of messages by records of their turns, of anything else as Jinja2 does."""
+        folded, track = self._environment.folded[place], self._track
+        items = values.__wrapped__.plain if isinstance(values, ShownMessages) else []
+        if not items or any(id(items[end]) not in track.messages for end in (0, -1)):
+            for item, loop in LoopContext(values, self._environment.undefined):  # type: ignore[arg-type]
+                self.pieces.append(macro(item, loop))
+            return
+        named = zip(folded.names, outer, strict=True)
+        given = {name: _plain(value) for name, value in named if not isinstance(value, Undefined)}
+
+        def bind(item: Any, scope: Scope) -> None:
+            dict.__setitem__(scope, "", item)
+
+        def turn(_: Run, scope: Scope, out: list[Any]) -> None:
+            for name in folded.noted:
+                scope.get(name, MISSING)
+            shown = ShownLoop(dict.__getitem__(scope, "loop"), self._environment)
+            out.append(macro(dict.__getitem__(scope, ""), shown))
+
+        Fold(self.run, track, track.memory(folded), bind, turn).run(given, self.pieces, items)
+
+    def namespace(self, *given: Any, **named: Any) -> Namespace:
+        made = Namespace(*given, **named)
+        if self._track.record is not None:  # of this turn alone
+            return made
+        fields = {name: _plain(value) for name, value in _fields(made).items()}
+        return _namespace(self._track.space(fields, _Fields))
+
+    def compare(
+        self, loop: object, offset: int, how: str, value: object, name: str, field: str | None
+    ) -> bool:
+        """Compare a place in the loop with a variable, its field or its length.
+
+        Only the bounds between which the number has this result are noted as read.
+        """
+        track, compare = self._track, COMPARISONS[how]
+        key, number = self._number(value, name, field)
+        if isinstance(loop, ShownLoop) and key is not None and type(number) is int:
+            start = loop.__wrapped__.at
+            found, numbers = with_bounds(compare, start + offset, number)
+            track.note(("w", *key), ANY.both(numbers, -start))
+            return found
+        if field == LENGTH:
+            number = len(value)  # type: ignore[arg-type]  # as the filter does
+        elif field is not None:
+            number = self._environment.getattr(value, field)
+        else:
+            track.note(("v", name), MISSING if isinstance(value, Undefined) else _plain(value))
+            number = value
+        return compare(self._at(loop, offset), number)
+
+    def _number(self, value: object, name: str, field: str | None) -> tuple[Key | None, object]:
+        """Return under which key a value is read, and the value; None if it is not tracked."""
+        if field == LENGTH:
+            if isinstance(value, ShownMessages):
+                return ("len", self._track.key_of(value.__wrapped__)), len(value.__wrapped__.plain)
+            return None, None
+        if field is None:
+            return ("v", name), value
+        fields = _fields(value)
+        return (
+            (("n", fields.key, field), dict.get(fields, field))
+            if isinstance(fields, _Fields)
+            else (None, None)
+        )
+
+    def keep_place(self, loop: object, offset: int, space: object, field: str) -> None:
+        """Set a field of a namespace to a place in the loop, recorded relative to the turn's place."""
+        fields, record = _fields(space), self._track.record
+        if isinstance(loop, ShownLoop) and isinstance(fields, _Fields) and record is not None:
+            fields[field] = loop.__wrapped__.at + offset
+            record.writes["n", fields.key, field] = Placed(offset)
+        elif isinstance(space, Namespace):
+            space[field] = self._at(loop, offset)
+        else:
+            raise TemplateRuntimeError("cannot assign attribute on non-namespace object")
+
+    def beside(self, loop: object, offset: int, values: object, is_rest: bool) -> object:  # noqa: FBT001
+        """Read a message, or the rest of the messages, by the place in the loop, noted by its distance."""
+        track = self._track
+        if isinstance(loop, ShownLoop) and isinstance(values, ShownMessages):
+            at = loop.__wrapped__.at + offset
+            if at >= 0 and values.__wrapped__.plain is track.items and is_rest:
+                return ShownMessages(TrackedMessages(track.items[at:], track, after=offset))
+            if at >= 0 and values.__wrapped__.plain is track.items:
+                found = track.near(at)
+                return self._environment.undefined(obj=values, name=str(at)) if found is MISSING else found
+        place = self._at(loop, offset)
+        return self._environment.getitem(values, slice(place, None) if is_rest else place)
+
+    def _at(self, loop: object, offset: int) -> Any:  # undefined where there is no loop
+        return self._environment.getattr(loop, "index0") + offset
+
+
+class ShownMessages(Sequence[Any]):
+    """Tracked messages as Jinja2 sees them: a list, of which what it may not read raises ``NotLocal``."""
+
+    def __init__(self, given: TrackedMessages) -> None:
+        self.__wrapped__ = given
+
+    def __len__(self) -> int:
+        return len(self.__wrapped__)
+
+    def __bool__(self) -> bool:
+        return bool(self.__wrapped__)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = self.__wrapped__[place]
+        return ShownMessages(found) if isinstance(place, slice) else found
+
+    def __iter__(self) -> Iterator[Any]:
+        """Note messages beside the turn when they are taken, since a loop may end before the last."""
+        given = self.__wrapped__
+        if given.after is None or len(given.plain) > MANY:
+            yield from given
+            return
+        for place, message in enumerate(given.plain):
+            given.track.note((NEAR, given.after + place), message)
+            yield message
+        given.track.note((NEAR, given.after + len(given.plain)), MISSING)
+
+    def __reversed__(self) -> Iterator[Any]:
+        self.__wrapped__.track.forget()
+        return iter(self.__wrapped__.plain[::-1])
+
+    def __contains__(self, value: object) -> bool:
+        self.__wrapped__.track.forget()
+        return value in self.__wrapped__.plain
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name) if name.startswith("_") else NotLocal
+
+    def _refuse(self, *_: object) -> Any:
+        raise NotLocal
+
+    index = count = __eq__ = __repr__ = __str__ = __hash__ = _refuse
+
+
+class ShownLoop:
+    """The variable ``loop`` of a tracked loop as Jinja2 sees it."""
+
+    def __init__(self, given: TrackedLoop, environment: Environment) -> None:
+        self.__wrapped__ = given
+        self._undefined = environment.undefined
+
+    def __getattr__(self, name: str) -> Any:
+        if name in NUMBERS:
+            return self.__wrapped__.get(name)
+        if name in _BESIDE_IT:
+            beside = self.__wrapped__.at + (1 if name == "nextitem" else -1)
+            found = self.__wrapped__.track.near(beside)
+            return self._undefined(f"there is no {_BESIDE_IT[name]} item") if found is MISSING else found
+        raise AttributeError(name) if name.startswith("_") else NotLocal
+
+    def __str__(self) -> str:
+        raise NotLocal
+
+
+class _Fields(TrackedNamespace):
+    """The fields of a namespace of a template."""
+
+    def __getitem__(self, name: Any) -> Any:
+        found = self.get(name, MISSING)
+        if found is MISSING:
+            raise KeyError(name)
+        return _shown(found)
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        kept = _plain(value)
+        super().__setitem__(name, kept)
+        is_fixed = isinstance(kept, str | int | float | TrackedMessages | TrackedNamespace) or kept is None
+        if not is_fixed and id(kept) not in self.track.messages:  # another render has another one
+            self.track.wrote(("n", self.key, name), OPAQUE)
+
+
+def _fields(space: object) -> Any:  # a dictionary, or None
+    return object.__getattribute__(space, "_Namespace__attrs") if isinstance(space, Namespace) else None
+
+
+def _namespace(fields: dict[Any, Any]) -> Namespace:
+    made = Namespace()
+    object.__setattr__(made, "_Namespace__attrs", fields)
+    return made
+
+
+def _plain(value: object) -> object:
+    """Return a value of a template as it is tracked: in the next render, other objects may be the same."""
+    if isinstance(value, ShownMessages):
+        return value.__wrapped__
+    if isinstance(value, Macro):
+        return value._func.__code__  # noqa: SLF001  # what it does; its name may have several
+    fields = _fields(value)
+    return fields if isinstance(fields, _Fields) else value
+
+
+def _shown(value: object) -> object:
+    """Return a tracked value as a template sees it."""
+    if isinstance(value, TrackedMessages):
+        return ShownMessages(value)
+    return _namespace(value) if isinstance(value, _Fields) else value

@@ -1,0 +1,239 @@
+"""With a template as transformers renders it, a conversation counts what the same request counts as a whole.
+
+Jinja2 renders the whole; a session executes only the turns that changed.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conversation.test_llama_session import NOON, OWN, exchange, grow_and_shrink
+from tests.effort import examples
+from tests.llama import corpus
+from tokenbox.content.items import read_items
+from tokenbox.content.request import Request
+from tokenbox.conversation import Conversation
+from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.llama.fold import Fold
+from tokenbox.conversation.template_session import TemplateSession
+from tokenbox.errors import TokenboxError
+
+if TYPE_CHECKING:
+    from tests.llama.model import Model
+
+# What Jinja2 has and may read messages, or keep something from one turn to the next.
+BEFORE = [
+    "",
+    "{% set shown = messages[1:] if messages and messages[0].role == 'system' else messages %}",
+    "{% set shown = messages | selectattr('role', 'ne', 'tool') | list %}",
+    "{% set shown = messages[::-1] %}",
+    "{% set last = messages | length - 1 %}",
+    "{% set ns.asked = messages | selectattr('role', 'equalto', 'user') | list | length %}",
+    "{% for m in messages %}{% if m.role == 'user' %}{% set ns.at = loop.index0 %}{% endif %}{% endfor %}",
+    (
+        "{% for m in messages[::-1] %}{% set index = (messages | length - 1) - loop.index0 %}"
+        "{% if not ns.found and m.role == 'user' %}{% set ns.found = true %}{% set ns.at = index %}"
+        "{% endif %}{% endfor %}"
+    ),
+    "{% set ns.list = shown %}",
+    "{% set other = namespace(n=0) %}{% set ns.other = other %}",
+    "{% macro said(m) %}[{{ m.content }}{{ ns.n }}{{ last }}]{% endmacro %}",
+    "{% if messages | length > 6 %}{% macro said(m) %}<{{ m.content }}>{% endmacro %}{% endif %}",
+    "{% set between = joiner(', ') %}",
+    "{% set turn = cycler('a', 'b') %}",
+    (
+        "{% for k in range(messages | length) %}{% if messages[k].role == 'assistant' %}{% set ns.at = k %}"
+        "{% endif %}{% endfor %}"
+    ),
+    "{% for m in messages if m.role == 'user' %}{{ loop.index }}{% else %}nothing{% endfor %}",
+    "{% set names = [] %}{% set first = messages | first %}",
+]
+TURN = [
+    "{{ m.content }}",
+    "{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}",
+    "{{ loop.index }}",
+    "{% if loop.first %}(first){% endif %}",
+    "{% if loop.last %}(last){% endif %}",
+    "{% if not loop.last %}{{ loop.nextitem.role }}{% endif %}",
+    "{% if loop.previtem is defined %}{{ loop.previtem.content }}{% endif %}",
+    "{{ loop.revindex0 }} of {{ loop.length }}",
+    "{{ loop.cycle('odd', 'even') }}",
+    "{% if loop.changed(m.role) %}(other){% endif %}",
+    "{{ loop.depth }}{{ loop.unknown }}",
+    "{% set ns.n = ns.n + 1 %}",
+    "{% set n = ns.n %}{{ 'word ' * n }}",
+    "{% if m.role == 'user' %}{% set ns.at = loop.index0 %}{% endif %}",
+    "{% if loop.index0 > ns.at %}(after){% endif %}",
+    "{% if ns.at == loop.index0 + 1 %}(next){% endif %}",
+    "{% if loop.index < last %}(before){% endif %}",
+    "{% if loop.index0 == messages | length - 1 %}(end){% endif %}",
+    "{% if loop.index0 >= messages | length - 3 and m.role == 'tool' %}(late){% endif %}",
+    "{{ messages[loop.index0 - 1].role }}",
+    "{{ messages[loop.index0 + 1].content }}",
+    "{{ messages[-1].role }}",
+    "{{ messages[0].content }}",
+    (
+        "{% for other in messages[loop.index:] %}{% if other.role != 'tool' %}{% break %}{% endif %}"
+        "{{ other.content }}{% endfor %}"
+    ),
+    "{% for other in messages[loop.index:] %}{{ loop.index0 }}{% if loop.last %}(l){% endif %}{% endfor %}",
+    (
+        "{% for call in m.tool_calls or [] %}{{ call.function.name }}{{ loop.index }}"
+        "{{ call.function.arguments }}{% endfor %}"
+    ),
+    (
+        "{% for k in range(loop.index0 + 1, messages | length) %}"
+        "{% if messages[k].role == 'user' %}{% break %}{% endif %}.{% endfor %}"
+    ),
+    "{% if m == messages[-1] %}(it){% endif %}",
+    "{% if m in messages[:2] %}(early){% endif %}",
+    "{% set ns.last = m %}",
+    "{% if ns.last %}{{ ns.last.role }}{% endif %}",
+    "{% set ns.calls = m.tool_calls %}",
+    "{% if ns.calls %}{{ ns.calls | length }}{% endif %}",
+    "{% set ns.list = messages %}",
+    "{% if ns.list %}{{ ns.list | length }}{% endif %}",
+    "{% set ns.other = namespace(n=loop.index) %}",
+    "{% if ns.other %}{% set o = ns.other %}{% set o.n = o.n + 1 %}{{ o.n }}{% endif %}",
+    "{% set ns.names = (ns.names or []) + [m.role] %}{{ ns.names | join }}",
+    "{% if said %}{{ said(m) }}{% endif %}",
+    "{% if between %}{{ between() }}{% endif %}",
+    "{% if turn %}{{ turn.next() }}{% endif %}",
+    "{{ messages | map(attribute='role') | join(',') }}",
+    "{{ (messages | last).role }}{{ (messages | reverse | first).role }}",
+    "{{ m | tojson }}",
+    "{{ [m, first] | length }}{{ first.role }}",
+    "{% set block %}{{ m.content }}{{ loop.index }}{% endset %}{{ block | upper }}",
+    "{% if m.role == 'tool' %}{% continue %}{% endif %}",
+    "{% if ns.at is number and loop.index0 > ns.at %}{% break %}{% endif %}",
+    "{% set m = {'content': 'x', 'role': m.role} %}{{ m.content }}",
+    "{% call(x) said_by() %}{{ x }}{{ loop.index }}{% endcall %}",
+    "{% if add_generation_prompt and loop.last %}{{ tools | length if tools else 0 }}{% endif %}",
+    "{{ m.reasoning_content }}{{ missing }}{{ missing.more if missing is defined }}",
+    "{{ strftime_now('%Y') }}",
+    "{% with x = loop.index %}{{ x }}{% endwith %}",
+    "{% filter upper %}{{ m.role }}{{ ns.n }}{% endfilter %}",
+]
+AFTER = [
+    "",
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+    "{{ ns.n }}{{ ns.at }}",
+    "{{ ns.last.role if ns.last }}{{ ns.list | length if ns.list }}",
+    "{{ ns.other.n if ns.other }}",
+    "{{ messages | length }}",
+]
+HEAD = (
+    "{% macro said_by() %}{{ caller('c') }}{% endmacro %}{% set ns = namespace(n=0, at=0, found=false) %}"
+    "{% set shown = messages %}{% set last = 3 %}{% set first = none %}"
+)
+
+
+def composed(seed: int) -> str:
+    """Return a template of parts drawn by chance, most of which any model's template might have."""
+    chance = random.Random(seed)
+    before = "".join(chance.sample(BEFORE, chance.randrange(3)))
+    turn = "".join(chance.sample(TURN, chance.randrange(1, 5)))
+    shown = chance.choice(["messages", "shown"])
+    more = "".join(chance.sample(TURN, 2)) if chance.random() < 0.3 else ""
+    second = "{% for m in messages %}" + more + "{% endfor %}" if more else ""
+    return f"{HEAD}{before}{{% for m in {shown} %}}{turn}{{% endfor %}}{second}{chance.choice(AFTER)}"
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_a_template_of_any_parts_counts_what_its_request_counts(part: int, model: Model) -> None:
+    size = examples(60)
+    followed = [
+        grow_and_shrink(composed(seed), model.folder, seed, 4).is_incremental
+        for seed in range(part * size, (part + 1) * size)
+    ]
+    assert sum(followed) > size // 2  # else the records of turns were not what counted
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_conversation_counts_what_its_request_counts(name: str, model: Model) -> None:
+    for seed in range(examples(3)):
+        grow_and_shrink(OWN[name], model.folder, seed)
+
+
+@pytest.mark.slow
+def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model: Model) -> None:
+    assert request.config.cache is not None
+    try:
+        sources = corpus.templates(Path(request.config.cache.mkdir("llama-templates")))
+    except corpus.NotFetched as error:
+        pytest.skip(str(error))
+    followed = {
+        name: grow_and_shrink(source, model.folder, 5, 5).is_incremental for name, source in sources.items()
+    }
+    assert sum(followed.values()) >= 0.95 * len(followed), followed
+
+
+TAKES_OBJECTS = (
+    "{% for m in messages %}<|im_start|>{{ m.content }}{% for call in m.tool_calls or [] %}"
+    "{% for name, value in call.function.arguments.items() %}{{ name }}={{ value }}{% endfor %}{% endfor %}"
+    "<|im_end|>{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("name", ["looks back", "keeps places", "takes objects"])
+def test_only_what_is_new_is_rendered(name: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    take = Fold.take
+
+    def counting(self: Any, scope: Any, at: int, items: Any, out: Any) -> Any:  # noqa: ANN401  # as it is
+        taken.append(at)
+        return take(self, scope, at, items, out)
+
+    monkeypatch.setattr(Fold, "take", counting)
+    source = {**OWN, "takes objects": TAKES_OBJECTS}[name]
+    session = ChatFormat.open(model.folder, template=source).session()
+    chance = random.Random(1)
+    items = [item for n in range(100) for item in read_items(exchange(chance, n))]
+    for number, item in enumerate(items):
+        session.add(number, item)
+    session.count()
+    for number, item in enumerate(read_items(exchange(chance, 101)), len(items)):
+        taken.clear()
+        session.add(number, item)
+        session.count()
+        assert len(taken) <= 10
+
+
+def test_what_no_template_of_texts_takes_is_refused_by_both_and_followed_again(model: Model) -> None:
+    source = (
+        "{% for m in messages %}{% if loop.index0 % 2 != (m.role != 'user') | int %}"
+        "{{ raise_exception('not in turn') }}{% endif %}{{ m.content }}{% endfor %}"
+    )
+    chat = ChatFormat.open(model.folder, template=source)
+    session = chat.session()
+    asked, answered = read_items([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}])
+    for number, item in enumerate([asked, answered, asked]):
+        session.add(number, item)
+    before = session.count()
+    assert before == chat.count_request(Request.of_items([asked, answered, asked]))
+    session.add(3, asked)
+    with pytest.raises(TokenboxError, match="not in turn"):
+        session.count()
+    session.remove([3])
+    assert session.count() == before
+    assert isinstance(session, TemplateSession)
+    assert session.is_incremental
+
+
+def test_a_conversation_in_the_shape_of_any_api(model: Model) -> None:
+    chat = ChatFormat.open(model.folder, now=NOON)
+    conversation = Conversation("Be brief.", chat)
+    for message in (
+        {"role": "user", "content": [{"type": "text", "text": "Is it warm?"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "It is."}]},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": "And tomorrow?"},
+    ):
+        conversation.add(message)
+        items = read_items([{"role": "system", "content": "Be brief."}, *conversation.messages[1:]])
+        assert conversation.request_count().total == chat.count_request(Request.of_items(items)).total
