@@ -80,7 +80,7 @@ class _Render:
         folded, track = self._environment.folded[place], self._track
         items = values.__wrapped__.plain if isinstance(values, ShownMessages) else []
         if not items or any(id(items[end]) not in track.messages for end in (0, -1)):
-            for item, loop in LoopContext(values, self._environment.undefined):  # type: ignore[arg-type]
+            for item, loop in LoopContext(values, self._environment.undefined):  # type: ignore[arg-type]  # anything that a template has
                 self.pieces.append(macro(item, loop))
             return
         named = zip(folded.names, outer, strict=True)
