@@ -22,13 +22,13 @@ from tokenbox.conversation.folding import (
     KEEP_PLACE,
     LENGTH,
     NUMBERS,
-    FoldingEnvironment,
+    FoldingSandbox,
 )
 from tokenbox.conversation.llama.fold import Fold
 from tokenbox.conversation.llama.run import MISSING, Run, Scope
 from tokenbox.conversation.llama.tracked import TrackedLoop, TrackedMessages, TrackedNamespace
 from tokenbox.conversation.llama.turns import ANY, MANY, NEAR, OPAQUE, Key, NotLocal, Placed, with_bounds
-from tokenbox.conversation.template import ChatTemplate, Environment
+from tokenbox.conversation.template import ChatTemplate, Sandbox
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -43,7 +43,7 @@ _BESIDE_IT: Final = {"previtem": "previous", "nextitem": "next"}
 class FoldedTemplate(ChatTemplate):
     """A chat template that is rendered in pieces: texts, and segments of turns rendered before."""
 
-    sandbox = FoldingEnvironment
+    sandbox = FoldingSandbox
 
     def pieces(
         self, variables: Mapping[str, object], messages: list[Any], track: Track, now: dt.datetime | None
@@ -68,7 +68,7 @@ class FoldedTemplate(ChatTemplate):
 class _Render:
     """One render: the functions that a folded template calls. ``pieces``: what it has written so far."""
 
-    def __init__(self, environment: FoldingEnvironment, track: Track, now: dt.datetime | None) -> None:
+    def __init__(self, environment: FoldingSandbox, track: Track, now: dt.datetime | None) -> None:
         self._environment = environment
         self._track = track
         self.run = Run(now)
@@ -153,7 +153,7 @@ class _Render:
         else:
             raise TemplateRuntimeError("cannot assign attribute on non-namespace object")
 
-    def beside(self, loop: object, offset: int, values: object, is_rest: bool) -> object:  # noqa: FBT001
+    def beside(self, loop: object, offset: int, values: object, is_rest: bool) -> object:  # noqa: FBT001  # of a call
         """Read a message, or the rest of the messages, by the place in the loop, noted by its distance."""
         track = self._track
         if isinstance(loop, ShownLoop) and isinstance(values, ShownMessages):
@@ -217,7 +217,7 @@ class ShownMessages(Sequence[Any]):
 class ShownLoop:
     """The variable ``loop`` of a tracked loop as Jinja2 sees it."""
 
-    def __init__(self, given: TrackedLoop, environment: Environment) -> None:
+    def __init__(self, given: TrackedLoop, environment: Sandbox) -> None:
         self.__wrapped__ = given
         self._undefined = environment.undefined
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
-from tokenbox.conversation.template import Environment
+from tokenbox.conversation.template import Sandbox
 
 FOLD: Final = "tokenbox_fold"
 COMPARE: Final = "tokenbox_compare"
@@ -42,7 +42,7 @@ class FoldedLoop(NamedTuple):
     noted: tuple[str, ...]
 
 
-class FoldingEnvironment(Environment):
+class FoldingSandbox(Sandbox):
     """A sandbox whose templates call :data:`FOLD` in place of their loops."""
 
     folded: list[FoldedLoop]
