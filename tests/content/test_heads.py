@@ -368,6 +368,37 @@ WHOLE = {
         + "  b\n) {\n  1\n}\n",
         "# Call it.\nf <- function(\n" + "  a = 1,\n" * 20 + "  b\n) {\n",
     ),
+    "crystal": (
+        (
+            "# Where people buy.\nclass Shop::Cart < Base\n  include Priced\n  getter lines : Array(Line)\n\n"
+            "  LIMIT = 20\n\n  # Adds (once).\n  def add?(line) : Bool\n    x = 1\n  end\nend\n\n"
+            "enum Color\n  Red\nend\n"
+        ),
+        (
+            "# Where people buy.\nclass Shop::Cart < Base\n  include Priced\n  getter lines : Array(Line)\n"
+            "  LIMIT = 20\n  # Adds (once).\n  def add?(line) : Bool\nenum Color\n  Red\nend\n"
+        ),
+    ),
+    "vhdl": (
+        (
+            "entity uart is\n"
+            + "".join(f"  -- Says what line {n} of the port is for.\n" for n in range(9))
+            + "  port (clk : in bit);\nend entity;\n\narchitecture a of uart is\n"
+            + "".join(f"  signal s{n} : std_ulogic_vector(31 downto 0);\n" for n in range(12))
+            + "begin\n  main : process(clk)\n  begin\n  end process;\nend architecture;\n"
+        ),
+        (
+            "entity uart is\n"
+            + "".join(f"  -- Says what line {n} of the port is for.\n" for n in range(9))
+            + "  port (clk : in bit);\nend entity;\narchitecture a of uart is\n"
+            + "".join(f"  signal s{n} : std_ulogic_vector(31 downto 0);\n" for n in range(12))
+            + "begin\n  main : process(clk)\n"
+        ),
+    ),
+    "sass": (
+        "$brand: #fff;\n@mixin card($a) {\n  $b: 1;\n}\n",
+        "$brand: #fff;\n@mixin card($a) {\n",
+    ),
     "sql": (
         (
             "{{ config(materialized='view') }}\n\nwith a as (\n\n    select 1 as id\n\n),\n\nfinal as (\n"
@@ -459,6 +490,51 @@ def test_operators_and_patterns_of_fsharp_have_names() -> None:
     known = BY_NAME["fsharp"].heads
     assert known is not None
     assert list(headed.names(source, known)) == ["@@", "|Even|Odd|", "twice"]
+
+
+def test_the_members_of_an_interface_follow_a_value_of_several_lines_in_fsharp() -> None:
+    source = (
+        b"type Env () =\n    let targets =\n        [ 1 ]\n\n"
+        b"    interface IReader with\n        member _.Name = 1\n        member _.Get key = 2\n"
+    )
+    known = BY_NAME["fsharp"]
+    assert [one.text for one in signatures(source, definitions(source, known), known)] == [
+        "type Env () =\n",
+        "    let targets =\n",
+        "    interface IReader with\n",
+        "        member _.Name = 1\n",
+        "        member _.Get key = 2\n",
+    ]
+    assert known.heads is not None
+    assert "IReader" not in headed.names(source, known.heads)
+
+
+@pytest.mark.parametrize(
+    ("language", "above", "note"),
+    [
+        ("julia", "# get(x) -> Vector{String}", "# get(x) -> Vector{String}"),
+        ("julia", "# Waits (up to a second)", "# Waits (up to a second)"),
+        ("fortran", "!> Reads a file.", "! Reads a file."),
+        ("fortran", "#ifdef REAL128\n! Its precision.", "! Its precision."),
+        ("fsharp", "/// <summary>Reads a file.</summary>", "// Reads a file."),
+        ("ocaml", "(** Reads (all of) it *)", "(* Reads (all of) it *)"),
+        ("clike", "@ToString(includeNames = true, x = 1)\n// Reads a file.", "// Reads a file."),
+        ("perl", "## no critic (Subroutines::ProhibitManyArgs)\n# Reads a file.", "# Reads a file."),
+    ],
+)
+def test_a_note_is_not_cut_and_has_no_marks(language: str, above: str, note: str) -> None:
+    code = {
+        "julia": "function f(x)\nend",
+        "fortran": "subroutine f(x)\nend",
+        "fsharp": "let f x =\n    1",
+        "ocaml": "let f x =\n  1",
+        "clike": "class A {\n}",
+        "perl": "sub f {\n}",
+    }
+    source = f"{above}\n{code[language]}\n".encode()
+    known = BY_NAME[language]
+    (one,) = signatures(source, definitions(source, known), known)
+    assert one.text.splitlines()[0] == note
 
 
 def test_a_language_is_looked_up_without_reading_its_fields() -> None:

@@ -728,6 +728,35 @@ NEW = {
             "    func g()",
         ],
     ),
+    "sql with a type that the grammar does not know": (
+        (
+            'CREATE TABLE "user" (\n    "id" UUID NOT NULL,\n'
+            '    "at" TIMESTAMPTZ(6) DEFAULT CURRENT_TIMESTAMP, -- (\n'
+            '    "sign" TEXT DEFAULT \')\',\n    CONSTRAINT "p" PRIMARY KEY ("id")\n);\n'
+            'INSERT INTO "user" VALUES (1);\nCREATE INDEX "i" ON "user"("at");\n'
+        ),
+        [
+            'CREATE TABLE "user" (',
+            '    "id" UUID NOT NULL,',
+            '    "at" TIMESTAMPTZ(6) DEFAULT CURRENT_TIMESTAMP, -- (',
+            "    \"sign\" TEXT DEFAULT ')',",
+            '    CONSTRAINT "p" PRIMARY KEY ("id")',
+            ")",
+            'CREATE INDEX "i" ON "user"("at")',
+        ],
+    ),
+    "php with traits": (
+        "<?php\nuse App\\B;\nclass A extends B {\n    use One, Two;\n    function f() { return 1; }\n}\n",
+        ["class A extends B", "    use One, Two;", "    function f()"],
+    ),
+    "c with groups of Doxygen": (
+        "/**@{*/\n/** Baud rate. */\n#define RATE 9\nint f(void) {\n  return 1;\n}\n/**@}*/\nint g(void);\n",
+        ["// Baud rate.", "#define RATE 9", "int f(void)", "int g(void);"],
+    ),
+    "cpp with a macro after an error": (
+        "void broken( { }\nint after(int x) { return x; }\n#define GUARD_H\n#define MAX(a, b) a\n",
+        ["void broken( { }", "int after(int x) { return x; }", "#define MAX(a, b) a"],
+    ),
     "javascript": (
         "if (x) {\n\n" + "".join(f"function f{n}() {{\n  return {n};\n}}\n" for n in range(5)),
         [f"function f{n}()" for n in range(5)],

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
+
+# Tags of XML and Javadoc comments, which no outline shows.
+COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|br|p) ?/?>")
 
 
 class DefinitionRole(Enum):

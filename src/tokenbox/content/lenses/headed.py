@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import re2
 
-from tokenbox.content.lenses.definition import Definition, DefinitionRole
+from tokenbox.content.lenses.definition import COMMENT_TAGS, Definition, DefinitionRole
 
 if TYPE_CHECKING:
     from tokenbox.content.lenses.heads import Heads
@@ -48,8 +48,6 @@ _MAX_SIGNATURE = 40  # lines
 _MAX_CONTINUED = 8  # lines
 _MAX_SPECIFICATION = 40  # lines
 _MAX_DEPTH = 12
-# The bytes between a type's head and its first definition that are shown: fields, enum members.
-_MAX_GAP = 400
 _MAX_NAME = 120
 # Words that begin statements, where a declaration of C's family would begin with a type.
 _STATEMENTS = re.compile(
@@ -61,13 +59,13 @@ _PARENTHESIS = re.compile(rb"[()]")
 _SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the parameters of a module in Verilog
 # Types whose members are as good as at the top.
 _MODULE = re.compile(rb"(?:def|bare|sub)?module\b|namespace\b|package\b|library\b|program\b", re.IGNORECASE)
-_NOTE = re.compile(r"^[\s/*#!;%'\"(|^<{-]+|[\s*/)#}>-]+$")
+_NOTE = re.compile(r"^[\s/*#!;%'\"(|^<>{-]+|(?<![\s/*#-])(?:[\s/]|\*\)?|-\}?|#>?)+$")
 # The tags of documentation before its first sentence.
 _DOC = re.compile(r"""[@\\](?:brief|title|description|summary) +|@\w*doc\w* *(?:~?\w+)?["']+""")
 # A note has at least two words, and is no attribute, field of a header, directive or license.
 _NO_NOTE = re.compile(
-    r"\S*$|@[a-z]|[\[=-]|\w+ *: {2}|(?:.* )?(?:©|\([cC]\)|[12][0-9]{3} [A-Z])"
-    r"|(?:pragma|template|macro|inheritdoc|SPDX|Copyright|Licensed)\b"
+    r"\S*$|@\w|[\[=-]|\w+ *: {2}|(?:.* )?(?:©|\([cC]\)|[12][0-9]{3} [A-Z])"
+    r"|(?:pragma|template|macro|inheritdoc|SPDX|Copyright|Licensed|no critic)\b"
 )
 # How comments and strings over several lines begin: in each case one group is their mark.
 _TEXT: re.Pattern[bytes] = re2.compile(
@@ -177,7 +175,7 @@ def _lines_like(pattern: str) -> re.Pattern[bytes]:
 
 def _note(line: str) -> str:
     """Return a line of documentation without its marks."""
-    text = _NOTE.sub("", line.strip())
+    text = _NOTE.sub("", COMMENT_TAGS.sub("", line.strip()))
     tag = _DOC.match(text)
     return text if tag is None else text[tag.end() :].rstrip("\"'")
 
@@ -256,7 +254,7 @@ class _Reader:
                 break
             first = first - 1 if begin is None else begin
         above = b"".join(self._line(k) for k in range(first, n)).decode("utf-8", "replace")
-        has_directives = self._heads.comment == "//"
+        has_directives = self._heads.comment != "#"
         lines = (line for line in above.splitlines() if not (has_directives and _DIRECTIVE.match(line)))
         notes = map(_note, lines)
         note = next((line for line in notes if line and _NO_NOTE.match(line) is None), "")
@@ -347,19 +345,15 @@ class _Reader:
         last = max(found.last, found.start)
         inside = tuple(map(self._definition, found.inside))
         body = min(found.signature, last) if found.name or found.is_type else found.start
-        if found.is_type and inside and self._is_short_gap(found, inside[0].first):
-            body = max(body, inside[0].first)
+        if found.is_type and inside:
+            is_module = _MODULE.match(self._source, found.start) is not None
+            body = min(body, inside[0].first) if is_module else inside[0].first  # with its fields
         is_whole = _lines_like(self._heads.wholes).match(self._source, found.start) is not None
         is_signature = found.is_type and (is_whole or not inside)
         role = DefinitionRole.CONTAINER if found.is_type else DefinitionRole.FUNCTION
         return Definition(
             found.name, role, found.first, found.start, body, last, found.note, inside, is_signature
         )
-
-    def _is_short_gap(self, found: _Open, first: int) -> bool:
-        """Return whether what is between the head of a type and its first definition is shown."""
-        is_module = _MODULE.match(self._source, found.start) is not None
-        return not is_module and first - found.signature <= _MAX_GAP
 
     def _begin(self, n: int) -> int:
         return self._ends[n - 1] if n else 0

@@ -129,7 +129,8 @@ HEADS = (
     Heads(
         "fsharp",
         "fs fsi fsx",
-        r"module (?:rec |internal |private |public )*([\w.]+)|(?:type|and) (?:private |internal |public )*(\w+)",
+        r"module (?:rec |internal |private |public )*([\w.]+)|(?:type|and) (?:private |internal |public )*(\w+)"
+        r"|interface [\w.]+(?:<[^\n]*>)? with\b",
         r"let (?:rec |inline |private |internal |mutable )*\(?([\w|]+|[!$%&*+./<=>?@^|~-]+)|namespace ([\w.]+)|exception (\w+)"
         r"|(?:static |abstract |override |default )*(?:member|val|override|abstract|new)"
         r"(?: inline| private| internal| val)* (?:\w+\.)?(\w+)",
@@ -168,6 +169,15 @@ HEADS = (
         r"|type|class)(?: *\([^)\n]*\))? +)*(?:subroutine|function) +(\w+))"
         r"|(?i:(?:integer|real|logical|character|complex|type)(?: *\([^)\n]*\))?[^:!\n]*, *parameter\b[^:\n]*:: *(\w+))",
         "!",
+    ),
+    Heads(
+        "crystal",
+        "cr",
+        r"(?:(?:abstract|private) )*(?:class|struct|module|enum|lib|annotation|union) ([\w:]+)",
+        r"(?:(?:abstract|private|protected) )*(?:def|macro|fun|alias) ([\w.?!:=]+)"
+        r"|(?:private |protected )?(?:class_)?(?:property|getter|setter|record)[?!]? @?(\w+)|([A-Z][A-Z0-9_]*) = "
+        r"|(?:describe|context|it) \"([^\"\n]+)\"",
+        "#",
     ),
     Heads(
         "solidity",
@@ -319,7 +329,7 @@ HEADS = (
     Heads(
         "sass",
         "scss sass less styl",
-        others=r"@(?:mixin|function|include|media|keyframes) ([\w-]+)|([.#&@%:\w][^{};:\n]*)\{",
+        others=r"@(?:mixin|function|include|media|keyframes) ([\w-]+)|([.#&@%:\w][^{};:\n]*)\{|([$@][\w-]+) *:",
     ),
     Heads(
         "assembly",
@@ -453,6 +463,6 @@ BRACES = Heads(
     r"|impl(?:<[^>\n]*>)?|mod|module) ([\w.:]+)|companion object\b)",
     rf"{_MODIFIERS}(?:(?:function|func|fun|fn|def)\b ?(?:<[^>\n]*> ?|\([^)\n]*\) ?)?(?:[\w.<>?*, ]+\.)?(\w+)"
     r"|(?:val|var|let|typealias|type) (\w+)|const (\w+) *(?:[=:;]|\w+ =)|(init|deinit|subscript)\b)"
-    rf"|{_TYPED}|{_CONSTRUCTOR}",
+    rf"|{_TYPED}|{_CONSTRUCTOR}|#[ \t]*define (\w+)(?:\(|[ \t]+\S)",
     ends=_BRACE,
 )

@@ -48,7 +48,7 @@ is_signature = _like(
 # Declarations that are signatures unless they have a value, and the nodes that such a value is in.
 DECLARED = frozenset(("declaration", "field_declaration"))
 VALUED = frozenset(("init_declarator", "initializer_list", "variable_declarator", "variable_declaration"))
-CALLS = frozenset(("call", "expression_statement", "lexical_declaration", "labeled_statement"))
+CALLS = frozenset("call expression_statement lexical_declaration labeled_statement use_declaration".split())
 LONG_CALLS = frozenset(("expression_statement", "call", "export_statement"))
 # Nodes around a signature.
 AROUND_SIGNATURE = frozenset(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.content.lenses import node_types as types
-from tokenbox.content.lenses.definition import Definition, DefinitionRole
+from tokenbox.content.lenses.definition import COMMENT_TAGS, Definition, DefinitionRole
 from tokenbox.content.lenses.nodes import (
     LONG_CALL,
     body_of,
@@ -43,15 +43,16 @@ _DECLARING_CALLS = {
         rb"(?:attr_\w+|has_\w+|belongs_to|validates?|scope|enum|delegate|include|extend|field|attribute|alias_method"
         rb"|property|option|argument|before_\w+|after_\w+|around_\w+|define_method|helper_method)[ (]"
     ),
-    "php": re.compile(rb"define ?\("),
+    "php": re.compile(rb"define ?\(|use "),
     "vue": re.compile(
         rb"(?:(?:const|let) [^=]{1,200}= *)?(?:withDefaults\( *)?"
         rb"define(?:Props|Emits|Models?|Slots|Expose|Options)\b|\$: "
     ),
 }
-_COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+|(?<![\s*/-])[\s*/-]+$")
-# Tags of XML and Javadoc comments.
-_COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|p)/?>")
+_COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+(?:@[{}])?|(?<![\s*/-])[\s*/-]+$")
+# A parenthesis in SQL, or a string or comment, which may contain some; and how far they are counted.
+_PARENTHESIS = re.compile(rb"[()]|'[^']*'|--[^\n]*")
+_MAX_COLUMNS = 20_000
 _MAX_DEPTH = 12
 _MAX_NAME = 120
 
@@ -93,7 +94,8 @@ class _Reader:
         for node, comments in with_comments(nodes):
             kind = node.type
             found = self._grouped(node, comments, depth) if kind in types.GROUPS else None
-            if found is None and depth <= _MAX_DEPTH and not types.is_skipped(kind):
+            is_skipped = types.is_skipped(kind) and not self._declares(node)
+            if found is None and depth <= _MAX_DEPTH and not is_skipped:
                 found = self._definition(node, comments, within=within, depth=depth)
             if node.has_error and _may_hide(node, found):
                 self.broken.append((node.start_byte, node.end_byte))
@@ -141,7 +143,8 @@ class _Reader:
         note = self._note(inner, body, comments)
         if role is DefinitionRole.MEMBER:
             is_whole = node.child_by_field_name("block") is None if declares else is_signature(node)
-            name, end = self._words(name_of(node)), node.end_byte
+            name = "" if types.is_skipped(node.type) else self._words(name_of(node))  # PHP's traits
+            end = self._end_of_columns(node) if node.type == "create_table" else node.end_byte
             return _made(node, role, name, end, comments, note, is_signature=is_whole)
         assert body is not None  # noqa: S101  # containers and functions have one
         inside: tuple[Definition, ...] = ()
@@ -152,6 +155,18 @@ class _Reader:
         )
         name = self._words(name_of(inner if is_named else node))
         return _made(node, role, name, body_start(body, inner), comments, note, inside)
+
+    def _end_of_columns(self, table: Node) -> int:
+        """Return the end of a table in SQL, whose node ends at a column that the grammar does not know."""
+        columns = next((child for child in table.children if child.type == "column_definitions"), None)
+        if columns is None:
+            return table.end_byte
+        depth, start = 0, columns.start_byte
+        for match in _PARENTHESIS.finditer(self._source, start, start + _MAX_COLUMNS):
+            depth += {b"(": 1, b")": -1}.get(match[0], 0)
+            if not depth:
+                return max(match.end(), table.end_byte)
+        return table.end_byte
 
     def _is_guard(self, macro: Node) -> bool:
         """Return whether a macro only says that a header was read, which is in its ``#ifndef``."""
@@ -190,7 +205,7 @@ class _Reader:
         for comment in _above(inner, comments):
             if "comment" in comment.type:
                 for line in self._text(comment.start_byte, comment.end_byte).splitlines():
-                    if words := _COMMENT_MARKS.sub("", _COMMENT_TAGS.sub("", line)):
+                    if words := _COMMENT_MARKS.sub("", COMMENT_TAGS.sub("", line)):
                         return words
         return ""
 
@@ -231,7 +246,8 @@ def _made(
     """Return the definition that a node is, with the comments directly above it."""
     start = node.start_byte
     first = next(iter(_above(node, comments)), node).start_byte
-    return Definition(name, role, first, start, body, node.end_byte, note, inside, is_signature)
+    last = max(body, node.end_byte)
+    return Definition(name, role, first, start, body, last, note, inside, is_signature)
 
 
 def _not_members(found: Iterable[Definition]) -> Iterator[Definition]:
