@@ -477,6 +477,7 @@ def test_a_secret_is_known_by_what_stands_before_it(path: str) -> None:
     [
         ("a.sh", "export SNYK_TOKEN={}"),
         (".env", "CODECOV_TOKEN={}"),
+        (".env", "RAILWAY_TOKEN={}"),
         ("ci.yml", "  HEROKU_API_KEY: '{}'"),
         ("codecov.yml", "  token: {}"),
         ("a.sh", "snyk auth {}"),
@@ -614,7 +615,15 @@ MORE = [
     f"phx_{ALNUM[:43]}", f"NRII-{ALNUM[:32]}", f"hcaik_{HEX[:58]}", f"sk_org_live_{ALNUM[:60]}",
     f"access-production-{UUID}", f"re_{ALNUM[:8]}_{ALNUM[:24]}", f"xkeysib-{HEX[:64]}-{ALNUM[:16]}",
     f"{HEX[:32]}-{HEX[:8]}-{HEX[:8]}", f"secret_{ALNUM[:43]}", f"pat-na1-{UUID}", f"EAA{ALNUM[:120]}",
-    f"https://mainnet.infura.io/v3/{HEX[:32]}", f"https://eth.alchemy.com/v2/{ALNUM[:32]}",
+    f"glffct-{ALNUM[:20]}", f"api_org_{'aBcDeFgHiJkLmNoPq' * 2}", f"ddp_{ALNUM[:36]}", f"AVNS_{ALNUM[:19]}",
+    f"waka_{UUID}", f"API-{'A1B2C3D4E5F6G' * 2}", f"sm_pat_{ALNUM[:16]}",
+    f"p.eyJ1IjogIj{ALNUM[:90]}.{ALNUM[:43]}",
+    f"pk_80537735_{'A1B2C3D4' * 4}", f"s-s4t2ud-{HEX[:64]}", f"fio-u-{ALNUM[:64]}", f"tk-us-{ALNUM[:48]}",
+    f"pat.{ALNUM[:22]}.{HEX[:24]}.{ALNUM[:20]}", f"dnkey-{ALNUM[:26]}-{ALNUM[:52]}", f"p8e-{HEX[:32]}",
+    f"key_{HEX[:64]}", f"cflt{ALNUM[:60]}", f"xoxe-1-{ALNUM[:146]}", f"secret-live-{ALNUM[:36]}",
+    f"prod:happy-animal-123|{ALNUM[:60]}", f"sk_{ALNUM[:32]}.eu", f"eyJtaXJvLm9yaWdpbiI6{ALNUM[:40]}",
+    f"FLWSECK-{HEX[:32]}-X", f"{ALNUM[:6]}_{ALNUM[:29]}_mmk", f"duffel_live_a_{ALNUM[:41]}",
+    f"ops_eyJ{'aB3/' * 60}", f"https://mainnet.infura.io/v3/{HEX[:32]}", f"https://eth.alchemy.com/v2/{ALNUM[:32]}",
 ]  # fmt: skip
 
 
@@ -666,6 +675,8 @@ UNKNOWN_BEFORE = [
     ("a.sh", "Authorization: SSWS 00{}abcd", BASE62),
     ("a.sh", "Authorization: GenieKey {}", UUID),
     (".env", "PIN={}", "493817"),
+    ("a.sh", "OKTA_API_TOKEN={}", f"00{BASE62[:20]}aBd-xYz{BASE62[:12]}"),
+    ("a.html", "<!-- _gitlab_session={} -->", HEX_64[:32]),
     (".env", "BORG_PASSPHRASE={}", "correct9Horse7Battery"),
     (".env", "SMTP_CREDENTIALS={}", BASE62[:16]),
     (".env", "APP_KEY=base64:{}", BASE62),
@@ -716,12 +727,44 @@ def test_a_secret_in_code_in_a_command_or_in_settings(path: str, line: str, secr
         ("a.kt", 'const val BASE_64_CREDENTIALS = "dXNlcm5hbWU6cGFzc3dvcmQ="'),
         ("a.svg", "iVBORw0KGgoAAAANSUhEUgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
         ("a.svg", '<path id="a" d="M12.5 4l3-3z"/>'),
+        ("genome.fa", "ACCATTTCCGACTATACAATGGAAAGGCTG"),
+        ("a.md", "Authorization: Bearer eyJhbGciOiJI...M3A90LCkxxtX9oNP9KZO"),
+        ("a.sh", "export CAPTCHA_SECRET=1x0000000000000000000000000000000AA"),
+        ("user.json", '"PasswordLastUsed": "2016-09-08T21:47:36Z"'),
         (".env", "REDIS_PASSWORD=null"),
         (".env", "SMTP_CREDENTIALS=None"),
     ],
 )
 def test_code_like_such_a_secret_is_left_alone(path: str, line: str) -> None:
     assert redact(line.encode(), path) == (line.encode(), [])
+
+
+KUBERNETES = """kind: ConfigMap
+data:
+  greeting: aGVsbG8=
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: frontend
+data:
+  user: YWRtaW4=
+  "tls.key": 'c2VjcmV0LWtleQ=='
+  helm: {{ .Values.password | b64enc }}
+type: Opaque
+---
+kind: Service
+"""
+
+
+def test_data_of_a_secret_of_kubernetes_is_redacted() -> None:
+    cleaned, notes = redact(KUBERNETES.encode(), "deploy/app.yaml")
+    assert with_mark(cleaned, "*") == KUBERNETES.replace("YWRtaW4=", "*").replace("c2VjcmV0LWtleQ==", "*")
+    assert [(note.line, note.detail) for note in notes] == [
+        (10, "Kubernetes Secret"),
+        (11, "Kubernetes Secret"),
+    ]
+    assert redact(KUBERNETES.encode(), "tests/app.yaml") == (KUBERNETES.encode(), [])
 
 
 def test_a_static_key_of_openvpn_goes_whole() -> None:

@@ -66,7 +66,7 @@ _KEYS = {
     "Dynatrace Token": r"dt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}",
     "EasyPost Key": r"EZAK[a-zA-Z0-9]{54}",
     "Figma Token": r"figd_[A-Za-z0-9_-]{38,}",
-    "Flutterwave Key": r"FLWSECK_TEST-[a-h0-9]{32}",
+    "Flutterwave Key": r"FLWSECK(?:_TEST)?-[a-h0-9]{32}",
     "Fly.io Token": r"FlyV1 fm2_[A-Za-z0-9+/=,_-]{80,}",
     "Google OAuth Secret": r"GOCSPX-[A-Za-z0-9_-]{28}",
     "Google OAuth Token": r"ya29\.(?=[\w-]*[0-9])[A-Za-z0-9_-]{30,}",
@@ -106,7 +106,7 @@ _KEYS = {
     "Typeform Token": r"tfp_[A-Za-z0-9_.=-]{59}",
     "xAI Key": r"xai-[A-Za-z0-9]{80}",
     "Yandex Key": r"AQVN[A-Za-z0-9_-]{35,38}",
-    "1Password Token": r"ops_eyJ[A-Za-z0-9_=-]{200,}",
+    "1Password Token": r"ops_eyJ[A-Za-z0-9+/_=-]{200,}",
     "Alchemy Key": r"alchemy\.com/v2/[\w-]{32}",
     "Atlassian Access Token": r"ATCTT3[A-Za-z0-9_=-]{100,}",
     "Brevo Key": r"x(?:keysib|smtpsib)-[0-9a-f]{64}-[A-Za-z0-9]{16}",
@@ -151,6 +151,29 @@ _KEYS = {
     "Slack Workflow": r"hooks\.slack\.com/workflows/[A-Z0-9]{8,}/[A-Z0-9]{8,}/[0-9]{15,}/[A-Za-z0-9]{24}",
     "Stripe Test Key": r"[rs]k_test_5[A-Za-z0-9]{90,}",
     "Weights & Biases Key": r"wandb_v1_[A-Za-z0-9_-]{60,}",
+    "GitLab Token": r"glffct-[\w-]{20}",
+    "GitLab Session": r"_gitlab_session=[0-9a-z]{32}",
+    "Hugging Face Organization Token": r"api_org_[A-Za-z]{34}",
+    "Deno Token": r"dd[po]_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{36}",
+    "Aiven Password": r"AVNS_(?=[\w-]*[0-9])[A-Za-z0-9_-]{16,}",
+    "WakaTime Key": rf"waka_{_UUID}",
+    "Octopus Deploy Key": r"API-(?=[A-Z]*[0-9])(?=[0-9]*[A-Z])[A-Z0-9]{26}(?![A-Za-z0-9])",
+    "Settlemint Token": r"sm_(?:aat|pat|sat)_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16}",
+    "Tinybird Token": r"p\.eyJ1IjogIj[\w-]{60,}\.[\w-]{40,}",
+    "ClickUp Token": r"pk_[0-9]{7,9}_[A-Z0-9]{32}",
+    "Intra42 Secret": r"s-s4t2(?:ud|af)-[0-9a-f]{64}",
+    "Frame.io Token": r"fio-u-[\w=-]{64}",
+    "Harness Token": r"[ps]at\.[\w-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}",
+    "Scalingo Token": r"tk-us-(?=[\w-]*[0-9])[\w-]{48}",
+    "Defined Networking Token": r"dnkey-[\w=-]{26}-[\w=-]{52}",
+    "Adobe Secret": r"p8e-(?=[a-z]*[0-9])[a-z0-9]{32}(?![a-z0-9])",
+    "Cursor Key": r"key_[0-9a-f]{64}",
+    "Confluent Secret": r"cflt(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{60}",
+    "Slack Refresh Token": r"xoxe-[0-9]-[A-Za-z0-9]{140,}",
+    "Stytch Secret": r"secret-live-(?=[\w-]*[0-9])[\w-]{36}",
+    "Convex Deploy Key": r"(?:prod|dev|preview|project):[a-z0-9:-]+\|[A-Za-z0-9+/=_-]{50,}",
+    "Svix Token": r"(?:test)?sk_[\w-]{32}\.(?:eu|us|in)\b",
+    "Miro Token": r"eyJtaXJvLm9yaWdpbiI6[\w-]{20,}",
 }
 # Those that begin with no mark of their own, or are secrets only in some lines: a pattern that the line must
 # match (ignoring case), and the secret's own.
@@ -177,10 +200,11 @@ _KEYS_IN_LINES = {
     "LLM Key": (r"sk-[a-z0-9]{32}", r"sk-(?:[0-9a-f]{32}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{48})(?![A-Za-z0-9])"),
     "Payment Key": (
         r"\b(?:duffel_)?live_[a-z0-9_-]{8}",
-        r"(?:duffel_)?live_(?=[A-Za-z]*[0-9])(?:[A-Za-z0-9]{30}|[0-9a-f]{35}|[\w-]{40}|[\w-]{43})(?![\w-])",
+        r"(?:duffel_)?live_(?=[\w-]*[0-9])(?:[A-Za-z0-9]{30}|[0-9a-f]{35}|[\w-]{40}|[\w-]{43})(?![\w-])",
     ),
     "Azure OpenAI Key": (r"jqqj99[a-z0-9]{20}", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}"),
     "Azure DevOps Token": (r"azdo[a-z0-9]{4}", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"),
+    "MaxMind Key": (r"_mmk\b", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?!\w)"),
     "New Relic License": (r"nral\b", r"[0-9a-f]{36}NRAL"),
     "Mailgun API Key": (
         r"[0-9a-f]-[0-9a-f]{8}-[0-9a-f]{8}",
@@ -398,7 +422,7 @@ BY_FILE = {
     "master.key": r"^[ +-]?([0-9a-f]{32})\s*$",
     ".git-credentials": r"://[^:]+:([^@]+)@",
     ".env": (
-        r"^[ +-]?\s*(?:export\s+)?(?:\w*(?i:passphrase|credentials?|passcode)|(?:[A-Z0-9_]*_)?PIN)"
+        r"^[ +-]?\s*(?:export\s+)?(?:\w*(?i:passphrase|credentials?|passcode|_token)|(?:[A-Z0-9_]*_)?PIN)"
         r"\s*=\s*[\"']?([^\s\"'$]+)"
     ),
     ".yarnrc.yml": r"npmAuth(?:Token|Ident):\s*[\"']?([^\s\"'$]+)",

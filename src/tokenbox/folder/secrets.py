@@ -87,8 +87,10 @@ _TEST = re.compile(
     r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$|\.t$",
     re.IGNORECASE,
 )
-# Where a secret is: in a variable, a store or a file of keys.
-_PLACE = re.compile(r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b")
+# Where a secret is, in a variable, a store or a file of keys; or the date of its last change.
+_PLACE = re.compile(
+    r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b|[0-9]{4}-[0-9]{2}-[0-9]{2}"
+)
 # An assignment that the keyword detector does not know, as in ``password := "..."``.
 _SHORT_ASSIGNMENT = re.compile(r":=(?=\s*[\"'`])")
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
@@ -109,6 +111,12 @@ _KEY_DATA = re.compile(
 )
 # What stands in the place of a key: escapes and headers (RFC 1421), which stay like punctuation, or data.
 _KEY_PIECE = re.compile(rb"(\\[nrt]|<[a-z]{1,4} ?/?>|\b[A-Z][\w-]+: [^\n\\\"']*)|[A-Za-z0-9+/=]+")
+# In a manifest of Kubernetes: what says that it is a secret, its data, and a value of that in base64.
+_KIND_SECRET = re.compile(rb"(?m)^kind:[ \t]*[\"']?Secret\b")
+_SECRET_DATA = re.compile(rb"(?m)^data:[ \t]*\r?\n(?:(?:[ \t][^\n]*|\r?)\n)*(?:[ \t][^\n]*)?")
+_SECRET_VALUE = re.compile(
+    rb"(?m)^([ \t]+[\"']?[\w.-]+[\"']?:[ \t]+[\"']?)[A-Za-z0-9+/]{4,}={0,2}(?=[\"']?[ \t\r]*$)"
+)
 # Some detectors return only the beginning of a token, such as "ghp".
 _REST = r"[A-Za-z0-9_+/=.~-]*"
 # A shorter value may stand in the line by chance: it is replaced where nothing of a word is around it, and a
@@ -150,6 +158,8 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     notes: list[Note] = []
     if any(mark in content for mark in _PRIVATE_KEY_MARKS):
         content = _without_private_keys(content, path, notes)
+    if path.endswith((".yaml", ".yml")) and b"Secret" in content and _TEST.search(path) is None:
+        content = _without_kubernetes_data(content, path, notes)
     by_file = _by_file(path)
     is_any_line = by_file is not None
     lines = [match.span() for match in _LINE.finditer(content)] if is_any_line else _suspicious_lines(content)
@@ -223,6 +233,22 @@ def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes
         return b"".join((match[1], before, b"[redacted: Private Key]", after))
 
     return re.sub(_PRIVATE_KEY, replacement, content)
+
+
+def _without_kubernetes_data(content: bytes, path: str, notes: list[Note]) -> bytes:
+    """Replace the values of the secrets of Kubernetes, which are only encoded."""
+    numbers, done, pieces = _LineNumbers(content), 0, list[bytes]()
+    for manifest in re.finditer(rb"(?ms).+?(?:^---|\Z)", content):
+        if _KIND_SECRET.search(manifest[0]) is None:
+            continue
+        for data in _SECRET_DATA.finditer(content, *manifest.span()):
+            for value in _SECRET_VALUE.finditer(content, *data.span()):
+                notes.append(
+                    Note(shown(path), NoteKind.SECRET, "Kubernetes Secret", numbers.at(value.start()))
+                )
+                pieces += (content[done : value.end(1)], b"[redacted: Kubernetes Secret]")
+                done = value.end()
+    return b"".join([*pieces, content[done:]])
 
 
 def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
@@ -429,7 +455,7 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         return True
     if detector == "AWSKeyDetector" and (
         value.endswith("EXAMPLE")  # as in the manual of AWS
-        or re.search(rf"[\w+/]{re.escape(value)}", line)  # in the middle of data in base64
+        or re.search(rf"[\w+/]{value}|{value}\w", line)  # in the middle of data in base64, or of a genome
     ):
         return True
     if detector == "BasicAuthDetector":
