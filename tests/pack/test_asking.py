@@ -119,6 +119,7 @@ FOCUSED = {
     "web/app.py": "class Session:\n    def get(self):\n        return 1\n\n\ndef get():\n    return 2\n",
     "web/views/page.py": "def page():\n    return 3\n",
     "api/views/page.py": "def page():\n    return 4\n",
+    "tx.go": "package a\n\nfunc (tx *Tx) Rollback() {\n}\n",
 }
 
 
@@ -138,6 +139,8 @@ FOCUSED = {
         (".", dict.fromkeys(FOCUSED, ())),
         ("web/app.py:Session", {"web/app.py": tuple(range(1, 8))}),
         ("web/app.py:Session.get", {"web/app.py": tuple(range(1, 8))}),
+        ("tx.go:Tx.Rollback", {"tx.go": (1, 2, 3, 4)}),
+        ("tx.go:Db.Rollback", "defines no 'Db.Rollback'. Did you mean Rollback?"),
         ("web/app.py:2", {"web/app.py": (2,)}),
         ("web/app.py:6-99", {"web/app.py": (6, 7)}),
         ("web/app.py:8", "--focus web/app.py:8: the file has 7 lines."),

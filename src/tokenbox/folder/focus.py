@@ -79,7 +79,7 @@ def _part_of(file: File, named: str, part: str, memory: CountCache | None) -> tu
     pieces = cut_all([(file.data, file.kind.outline)], memory)[0].pieces
     numbers = _LINES.fullmatch(part)
     if numbers is None:
-        chosen = _defining(pieces, part)
+        chosen = _defining(file.data, pieces, part)
         first, last = 1, pieces[-1].last if pieces else 0
         problem = f"the file defines no {part!r}.{_like(part, pieces)}"
     else:
@@ -98,12 +98,16 @@ def _part_of(file: File, named: str, part: str, memory: CountCache | None) -> tu
     )
 
 
-def _defining(pieces: Sequence[PieceSpan], symbol: str) -> list[PieceSpan]:
-    """Return the pieces of a definition, which may be named with those around it."""
+def _defining(text: bytes, pieces: Sequence[PieceSpan], symbol: str) -> list[PieceSpan]:
+    """Return the pieces of a definition, which may be named with those around it or with its receiver."""
     found = [piece for piece in pieces if symbol in piece.names or symbol in piece.within]
+    parts = _BETWEEN_NAMES.split(symbol)
     if not found:
-        parts = set(_BETWEEN_NAMES.split(symbol))
-        found = [piece for piece in pieces if parts <= {*piece.names, *piece.within}]
+        found = [piece for piece in pieces if set(parts) <= {*piece.names, *piece.within}]
+    if not found:  # ``Cart.Total`` for ``func (c *Cart) Total`` in Go
+        head = re.compile(rb"\b" + rb"\b.*\b".join(re.escape(part).encode() for part in parts) + rb"\b")
+        named = (piece for piece in pieces if parts[-1] in piece.names)
+        found = [piece for piece in named if head.search(text, piece.start, piece.end) is not None]
     return found
 
 
