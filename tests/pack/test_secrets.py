@@ -615,7 +615,8 @@ MORE = [
     f"phx_{ALNUM[:43]}", f"NRII-{ALNUM[:32]}", f"hcaik_{HEX[:58]}", f"sk_org_live_{ALNUM[:60]}",
     f"access-production-{UUID}", f"re_{ALNUM[:8]}_{ALNUM[:24]}", f"xkeysib-{HEX[:64]}-{ALNUM[:16]}",
     f"{HEX[:32]}-{HEX[:8]}-{HEX[:8]}", f"secret_{ALNUM[:43]}", f"pat-na1-{UUID}", f"EAA{ALNUM[:120]}",
-    f"glffct-{ALNUM[:20]}", f"api_org_{'aBcDeFgHiJkLmNoPq' * 2}", f"ddp_{ALNUM[:36]}", f"AVNS_{'aBc-dEf' * 3}"[:24],
+    f"glffct-{ALNUM[:20]}", f"api_org_{'aBcDeFgHiJkLmNoPq' * 2}", f"ddp_{ALNUM[:36]}",
+    f"AVNS_{'aBc-dEf' * 3}"[:24],
     f"waka_{UUID}", f"API-{'A1B2C3D4E5F6G' * 2}", f"sm_pat_{ALNUM[:16]}",
     f"p.eyJ1IjogIj{ALNUM[:90]}.{ALNUM[:43]}",
     f"pk_80537735_{'A1B2C3D4' * 4}", f"s-s4t2ud-{HEX[:64]}", f"fio-u-{ALNUM[:64]}", f"tk-us-{ALNUM[:48]}",
@@ -758,14 +759,16 @@ kind: Service
 """
 
 
-def test_data_of_a_secret_of_kubernetes_is_redacted() -> None:
-    cleaned, notes = redact(KUBERNETES.encode(), "deploy/app.yaml")
-    assert with_mark(cleaned, "*") == KUBERNETES.replace("YWRtaW4=", "*").replace("c2VjcmV0LWtleQ==", "*")
+@pytest.mark.parametrize("sign", ["", "+", "-", " "])
+def test_data_of_a_secret_of_kubernetes_is_redacted(sign: str) -> None:
+    manifest = "".join(f"{sign}{line}" for line in KUBERNETES.splitlines(keepends=True))
+    cleaned, notes = redact(manifest.encode(), "deploy/app.yaml")
+    assert with_mark(cleaned, "*") == manifest.replace("YWRtaW4=", "*").replace("c2VjcmV0LWtleQ==", "*")
     assert [(note.line, note.detail) for note in notes] == [
         (10, "Kubernetes Secret"),
         (11, "Kubernetes Secret"),
     ]
-    assert redact(KUBERNETES.encode(), "tests/app.yaml") == (KUBERNETES.encode(), [])
+    assert redact(manifest.encode(), "tests/app.yaml") == (manifest.encode(), [])
 
 
 def test_a_static_key_of_openvpn_goes_whole() -> None:

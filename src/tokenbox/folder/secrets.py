@@ -111,11 +111,14 @@ _KEY_DATA = re.compile(
 )
 # What stands in the place of a key: escapes and headers (RFC 1421), which stay like punctuation, or data.
 _KEY_PIECE = re.compile(rb"(\\[nrt]|<[a-z]{1,4} ?/?>|\b[A-Z][\w-]+: [^\n\\\"']*)|[A-Za-z0-9+/=]+")
-# In a manifest of Kubernetes: what says that it is a secret, its data, and a value of that in base64.
-_KIND_SECRET = re.compile(rb"(?m)^kind:[ \t]*[\"']?Secret\b")
-_SECRET_DATA = re.compile(rb"(?m)^data:[ \t]*\r?\n(?:(?:[ \t][^\n]*|\r?)\n)*(?:[ \t][^\n]*)?")
+# In a manifest of Kubernetes, or its diff: what says that it is a secret, its data, and a value of that.
+_KIND_SECRET = re.compile(rb"(?m)^[ +-]?kind:[ \t]*[\"']?Secret\b")
+_SECRET_DATA = re.compile(
+    rb"(?m)^[ +-]?data:[ \t]*\r?\n(?:(?:[ +-]?[ \t][^\n]*|\r?)\n)*(?:[ +-]?[ \t][^\n]*)?"
+)
 _SECRET_VALUE = re.compile(
-    rb"(?m)^([ \t]+[\"']?[\w.-]+[\"']?:[ \t]+[\"']?)[A-Za-z0-9+/]{4,}={0,2}(?=[\"']?[ \t\r]*$)"
+    rb"(?m)^([ +-]?[ \t]+[\"']?[\w.-]+[\"']?:[ \t]+[\"']?)"
+    rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})(?=[\"']?[ \t\r]*$)"
 )
 # Some detectors return only the beginning of a token, such as "ghp".
 _REST = r"[A-Za-z0-9_+/=.~-]*"
@@ -156,7 +159,7 @@ class _LineNumbers:
 def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``, and return a note for each."""
     notes: list[Note] = []
-    if any(mark in content for mark in _PRIVATE_KEY_MARKS):
+    if any(map(content.__contains__, _PRIVATE_KEY_MARKS)):
         content = _without_private_keys(content, path, notes)
     if path.endswith((".yaml", ".yml")) and b"Secret" in content and _TEST.search(path) is None:
         content = _without_kubernetes_data(content, path, notes)
@@ -238,7 +241,7 @@ def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes
 def _without_kubernetes_data(content: bytes, path: str, notes: list[Note]) -> bytes:
     """Replace the values of the secrets of Kubernetes, which are only encoded."""
     numbers, done, pieces = _LineNumbers(content), 0, list[bytes]()
-    for manifest in re.finditer(rb"(?ms).+?(?:^---|\Z)", content):
+    for manifest in re.finditer(rb"(?ms).+?(?:^[ +-]?---|\Z)", content):
         if _KIND_SECRET.search(manifest[0]) is None:
             continue
         for data in _SECRET_DATA.finditer(content, *manifest.span()):
