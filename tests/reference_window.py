@@ -17,7 +17,8 @@ LEAST_CUT = 64
 
 @dataclass(eq=False)
 class Item:
-    """``kind``: fixed, user, answer, call, result or stray. ``round``: the call that a result answers.
+    """``kind``: fixed, user, answer, call, part (of a call), result or stray. ``round``: the call of a part
+    or a result, or the reasoning before an answer.
 
     ``full``, ``masked``: sizes; None if it cannot be masked. ``may_cut``: it can be cut to any smaller size;
     with ``image``, only if its image leaves. ``media``: a question that can be masked. ``held``: it stays,
@@ -68,6 +69,9 @@ class Solver:
     def unit(self, item: Item) -> list[Item]:
         call = item.round or item
         return [other for other in self.here if other is call or other.round is call]
+
+    def results(self, call: Item) -> list[Item]:
+        return [item for item in self.unit(call) if item.kind == "result"]
 
     def pinned(self, item: Item) -> bool:
         return any(other.pinned for other in self.unit(item))
@@ -147,7 +151,7 @@ class Solver:
         steps = self.wanted.steps
         results = [item for item in self.here if self.may_shorten(item)]
         call = self.open_call()
-        unread = 0 if call is None else len(self.unit(call)) - 1
+        unread = 0 if call is None else len(self.results(call))
         kept = max(0, self.wanted.keep_results - unread) if "mask" in steps else len(results)
         old = results[: max(0, len(results) - kept)]
         new = [item for item in results if item not in old]
@@ -208,7 +212,7 @@ class Solver:
 
     def cut_texts(self, part: list[Item], room: int) -> bool:
         """Cut the longest texts of a part so that it is within ``room``."""
-        texts = [item for item in part if item.kind != "call"]
+        texts = [item for item in part if item.kind not in {"call", "part"}]
         while texts:
             left = room - sum(item.size for item in part if item not in texts)
             cap = 0
@@ -237,7 +241,10 @@ class Solver:
 
     def solve(self) -> list[Item]:
         wanted = self.wanted
-        whole, answers = self.total(), sum(item.kind in {"answer", "call"} for item in self.here)
+        whole, answers = (
+            self.total(),
+            sum(item.kind in {"answer", "call"} and item.round is None for item in self.here),
+        )
         least = self.base + sum(item.size for item in self.staying())
         self.leave(self.unsendable())
         turns = self.turns()
@@ -304,7 +311,7 @@ class Solver:
         call = self.open_call()
         if call is None or "shorten_last" not in self.wanted.steps:
             return False
-        results = [item for item in self.unit(call) if item is not call]
+        results = self.results(call)
         room = sum(item.size for item in results) - over
         rooms = [room // 2, room] if self.total() - budget > over else [room]
         for image, share in [(image, share) for image in (True, False) for share in rooms]:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tokenbox
-from tests.windows import evictable, window_of
-from tokenbox.content.exchanges import Grouping, exchanges
+from tests.windows import enforce, evictable, window_of
+from tokenbox.content.exchanges import Grouping
 from tokenbox.content.items import read_item, read_items
 from tokenbox.content.library_objects import tool_call
 from tokenbox.content.message import InvalidMessage, Role, thaw
 from tokenbox.content.request import Api, read_request, read_tools
 from tokenbox.content.results import with_texts
+from tokenbox.engine.steps import WindowLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,8 +97,7 @@ def test_legacy_function_calls() -> None:
     )
     assert called.calls == (None,)
     assert answered.results == (None,)
-    found = exchanges([read_item(user("q")), called, answered])
-    assert found[0].rounds == ((1, 2),)
+    assert window_of([user("q"), called, answered]).drop(1) == (1, 2)
 
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
@@ -111,6 +111,46 @@ def test_calls_that_are_items_of_their_own_stay_with_their_outputs() -> None:
     window = window_of([user("q"), REASONING, call("a"), call("b"), output("a"), output("b"), user("and?")])
     assert window.exchanges == 2
     assert window.drop(1) == (1, 2, 3, 4, 5)
+
+
+HOSTED = {"type": "mcp_call", "id": "m", "name": "f", "server_label": "s", "arguments": "{}", "output": "18"}
+SAID = {"type": "message", "id": "a", "role": "assistant", "content": [{"type": "output_text", "text": "18"}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "together"),
+    [
+        ([REASONING, SAID], [(1, 2)]),
+        ([REASONING, REASONING, SAID, SAID], [(1, 2, 3, 4)]),
+        ([REASONING, SAID, call("a"), output("a")], [(1, 2, 3, 4)]),
+        ([REASONING, call("a"), SAID, output("a")], [(1, 2, 3, 4)]),
+        ([call("a"), SAID, output("a")], [(1, 2, 3)]),
+        ([REASONING, call("a"), REASONING, call("b"), output("a"), output("b")], [(1, 2, 3, 4, 5, 6)]),
+        ([REASONING, call("a"), output("a"), REASONING, SAID], [(1, 2, 3), (4, 5)]),
+        ([REASONING, HOSTED, REASONING, SAID], [(1, 2), (3, 4)]),
+        ([REASONING, HOSTED, SAID], [(1, 2, 3)]),
+        ([HOSTED, SAID], [(1,), (2,)]),
+        ([SAID, SAID], [(1,), (2,)]),
+    ],
+)
+def test_reasoning_stays_with_what_follows_it(
+    given: list[dict[str, Any]], together: list[tuple[int, ...]]
+) -> None:
+    values = [user("q"), *given, user("and?")]
+    for numbers in together:
+        for number in numbers:
+            assert window_of(values).drop(number) == numbers
+    # Nothing of an old answer has to stay.
+    later = window_of([*values, {"role": "assistant", "content": "20"}, user("thanks")])
+    assert set(evictable(later)) == set(range(len(values) + 1))
+
+
+def test_an_answer_with_its_reasoning_leaves_with_its_question() -> None:
+    values = [user("q"), REASONING, SAID, user("and?")]
+    assert evictable(window_of(values)) == (0, 1, 2)
+    window = window_of(values)
+    enforce(window, WindowLimits(None, budget=1, mark=1))
+    assert list(window) == [3]
 
 
 def test_two_rounds_of_calls_are_two_rounds() -> None:

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenbox
+from tests.windows import window_of
 from tokenbox.content.exchanges import exchanges
 from tokenbox.content.items import read_items
 from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, Role, ToolCall, check_messages
+from tokenbox.engine.window import ItemKind
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 JSON = st.recursive(
@@ -147,7 +149,6 @@ def test_exchanges() -> None:
     given = [system, hello, user(), calls("a", "b"), result("b"), result("a"), hello, system, user()]
     found = exchanges(read_items(given))
     assert [exchange.numbers for exchange in found] == [(1,), (2, 3, 4, 5, 6), (8,)]
-    assert [exchange.rounds for exchange in found] == [(), ((3, 4, 5),), ()]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +165,9 @@ def test_exchanges() -> None:
 def test_a_result_answers_a_call_of_the_message_before_it(
     given: list[dict[str, Any]], rounds: list[tuple[int, ...]]
 ) -> None:
-    found = [r for exchange in exchanges(read_items(given)) for r in exchange.rounds]
-    assert found == rounds
+    window = window_of(given)
+    units = {unit.first: tuple(unit.members) for unit in window.units.values() if unit.kind is ItemKind.CALL}
+    assert list(units.values()) == rounds
 
 
 class Word(str, Enum):  # noqa: UP042  # `str` of a StrEnum is its text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,8 +113,10 @@ def responses(r: Writer) -> Chat:
             chat += [
                 {"type": "function_call_output", "call_id": one, "output": r.result()} for one in results
             ]
+        if r.random() < 0.4:
+            chat.append({"type": "reasoning", "id": f"{n}_t", "summary": [], "encrypted_content": r.text(9)})
         said = [{"type": "output_text", "text": r.text(30)}]
-        chat.append({"type": "message", "role": "assistant", "content": said})
+        chat.append({"type": "message", "id": f"{n}_a", "role": "assistant", "content": said})
     return [
         *chat,
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "and now?"}]},
@@ -137,6 +140,10 @@ def parted(chat: Chat) -> bool:
     return sorted(calls) != sorted(results)
 
 
+def name_of(item: dict[str, Any]) -> str | None:
+    return item.get("call_id") or item.get("id")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [chat_completions, legacy, anthropic, responses])
 def test_chats_of_every_shape_fill_the_budget_and_part_nothing(shape: Callable[[Writer], Chat]) -> None:
@@ -148,6 +155,10 @@ def test_chats_of_every_shape_fill_the_budget_and_part_nothing(shape: Callable[[
         fitted = fit(chat, 4_000, model="gpt-4o")
         assert count(fitted.messages, model="gpt-4o").total == fitted.total <= 4_000
         assert not parted(fitted.messages)
+        kept = set(map(name_of, fitted.messages))
+        for before, after in pairwise(chat):
+            if before.get("type") == "reasoning":
+                assert (name_of(before) in kept) == (name_of(after) in kept)
         assert fitted.messages[-1] is chat[-1]
         if count(chat, model="gpt-4o").total > 4_000:
             shares.append(fitted.total / 4_000)

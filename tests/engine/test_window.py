@@ -64,6 +64,7 @@ ACTIONS = st.lists(
         st.tuples(st.just("round"), SIZES, st.lists(RESULTS, min_size=1, max_size=4)),
         st.tuples(st.just("broken"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
         st.tuples(st.just("waiting"), SIZES, st.lists(RESULTS, min_size=1, max_size=3)),
+        st.tuples(st.sampled_from(["said", "said and called"]), SIZES, st.integers(0, 400)),
         st.tuples(st.just("picture"), st.integers(0, 400), st.integers(0, 20)),
         st.tuples(st.sampled_from(["pin", "unpin", "drop", "hold", "release"]), st.integers(0, 30)),
         st.tuples(st.just("enforce"), LIMITS),
@@ -89,7 +90,8 @@ class Life:
         item = self.items[number]
         return at_most if item.may_cut and not (media and item.image) else None
 
-    def add(self, item: Item, waiting: int = 0) -> None:
+    def add(self, item: Item, waiting: int = 0, begins: ItemKind | None = None) -> None:
+        """Add an item. ``begins``: the kind that the window is told, of a part of reasoning."""
         if item.kind in {"user", "answer", "call", "fixed"}:
             if self.waiting is not None:
                 self.window.give_up_waiting(self.items.index(self.waiting))
@@ -97,7 +99,11 @@ class Life:
             self.waiting = None
         item.waiting = waiting
         call = None if item.round is None else self.items.index(item.round)
-        number = self.window.append(KINDS[item.kind], item.full, calls=waiting, call=call, media=item.media)
+        answers = 0 if begins else 1
+        kind = begins or KINDS[item.kind]
+        number = self.window.append(
+            kind, item.full, calls=waiting, call=call, answers=answers, media=item.media
+        )
         self.items.append(item)
         self.left.append(item)
         assert self.items[number] is item
@@ -112,6 +118,8 @@ class Life:
             self.add(Item("user", rest[0], rest[1], may_cut=False, media=True))
         elif kind in {"round", "broken", "waiting"}:
             self.add_round(kind, *rest)
+        elif kind in {"said", "said and called"}:
+            self.add_said(*rest, calls=kind != "said")
         elif kind == "enforce":
             self.enforce(*rest[0])
         else:
@@ -126,6 +134,15 @@ class Life:
         self.waiting = call if kind != "round" else None
         if kind == "broken":
             self.add(Item("answer", 1))
+
+    def add_said(self, thought: int, said: int, *, calls: bool) -> None:
+        """Reasoning and what is said after it, as an answer or before a call and its result."""
+        first = Item("call" if calls else "answer", thought, may_cut=False)
+        self.add(first, begins=ItemKind.CALL)
+        self.add(Item("part" if calls else "answer", said, round=first), begins=ItemKind.ANSWER)
+        if calls:
+            self.add(Item("part", 1, round=first), 1, begins=ItemKind.CALL)
+            self.add(Item("result", said, 3, round=first))
 
     def pin(self, kind: str, place: int) -> None:
         if place >= len(self.items) or self.items[place] not in self.left:

@@ -69,14 +69,17 @@ class Grouping:
     """Assigns items, one after the other, to tool rounds.
 
     Results answer the calls of the round directly before them: each call once, by id, or else in order. Calls
-    and reasoning that are separate items form one round until a result arrives. A user's text next to tool
-    results (Anthropic's API) stays while it is the latest text of the user; the results may be shortened.
+    and reasoning that are separate items form one round until a result arrives. What a model says in it
+    belongs to it, too: OpenAI refuses reasoning without the item that followed it, and that item without its
+    reasoning. A user's text next to tool results (Anthropic's API) stays while it is the latest text of the
+    user; the results may be shortened.
     """
 
     def __init__(self) -> None:
         self._round: int | None = None
         self._waiting = Waiting()
         self._is_open = False
+        self._thought = self._acted = False  # whether the open round has reasoning, and something after it
         self._held: int | None = None
 
     def take_into(self, window: Window, item: Item, size: int) -> int:
@@ -114,15 +117,25 @@ class Grouping:
                 return Placement(ItemKind.RESULT, self._round, answers=answers)
             if item.role is not Role.USER:
                 return Placement(ItemKind.STRAY)
-        if item.joins and self._is_open:
+        if self._is_open and self._belongs(item):
             self._waiting.add(calls)
-            return Placement(ItemKind.RESULT, self._round, calls=len(calls))
+            self._thought |= item.is_thought
+            self._acted |= not item.is_thought
+            said = ItemKind.RESULT if item.joins or self._waiting else ItemKind.ANSWER
+            return Placement(ItemKind.CALL if calls else said, self._round, calls=len(calls))
         abandoned = self._round if self._waiting else None
         self._round, self._waiting, self._is_open = None, Waiting(), False
         if calls or item.joins:
             self._round, self._waiting, self._is_open = number, Waiting(calls), item.joins
+            self._thought, self._acted = item.is_thought, not item.is_thought
             return Placement(ItemKind.CALL, None, len(calls), abandoned=abandoned)
         return Placement(_KINDS[item.role], None, abandoned=abandoned)
+
+    def _belongs(self, item: Item) -> bool:
+        """Return whether an item is a part of the open round: all but reasoning after a finished part."""
+        if item.is_thought:
+            return bool(self._waiting) or not self._acted
+        return item.joins or (item.role is Role.ASSISTANT and (self._thought or bool(self._waiting)))
 
 
 _KINDS = {
@@ -139,33 +152,24 @@ _KINDS = {
 class Exchange:
     """A user message and all items up to the next one. The first exchange may lack the user message.
 
-    ``numbers``: the positions of its items in the list. ``rounds``: the positions of the items of each tool
-    round, which is the assistant's calls and all their results.
+    ``numbers``: the positions of its items in the list.
     """
 
     numbers: tuple[int, ...]
     items: tuple[Item, ...]
-    rounds: tuple[tuple[int, ...], ...]
 
 
 def exchanges(items: Iterable[Item]) -> tuple[Exchange, ...]:
     """Return the exchanges of a conversation, in order, without system and developer messages."""
     grouping = Grouping()
-    found: list[tuple[list[int], list[Item], list[list[int]]]] = []
+    found: list[tuple[list[int], list[Item]]] = []
     for number, item in enumerate(items):
-        placement = grouping.place(item, number)
-        if placement.kind is ItemKind.FIXED:
+        kind = grouping.place(item, number).kind
+        if kind is ItemKind.FIXED:
             continue
-        if placement.kind is ItemKind.USER or not found:
-            found.append(([], [], []))
-        numbers, members, rounds = found[-1]
+        if kind is ItemKind.USER or not found:
+            found.append(([], []))
+        numbers, members = found[-1]
         numbers.append(number)
         members.append(item)
-        if placement.kind is ItemKind.CALL:
-            rounds.append([number])
-        elif placement.call is not None:
-            rounds[-1].append(number)
-    return tuple(
-        Exchange(tuple(numbers), tuple(members), tuple(map(tuple, rounds)))
-        for numbers, members, rounds in found
-    )
+    return tuple(Exchange(tuple(numbers), tuple(members)) for numbers, members in found)

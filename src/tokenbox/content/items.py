@@ -96,6 +96,11 @@ class Item:
         return tuple(m.tool_call_id for m in self.messages if m.role in Message.RESULT_ROLES)
 
     @property
+    def is_thought(self) -> bool:
+        """Whether it is the reasoning before another item of the assistant."""
+        return self.joins and any(key == "reasoning_content" for key, _ in self.messages[0].source)
+
+    @property
     def is_system(self) -> bool:
         """Whether it contains a system or developer message, which is never evicted."""
         return any(message.role in Message.SYSTEM_ROLES for message in self.messages)

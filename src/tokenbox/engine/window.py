@@ -173,7 +173,8 @@ class Window:
         """Add an item and return its number. It waits for as many results as it makes ``calls``.
 
         ``call``: the number of the ``CALL`` to whose round a ``RESULT`` belongs. ``answers``: how many of its
-        calls the item answers; a further part of the call answers 0 and may make ``calls`` of its own.
+        calls the item answers; a further part of the call answers 0 and may make ``calls`` of its own. A part
+        that is an ``ANSWER`` makes the unit one, and a ``CALL`` after it makes it a call again.
         ``media``: a question with images or files, which may be masked once another question follows.
         """
         number = self.next_number
@@ -189,6 +190,8 @@ class Window:
         unit.members.append(number)
         unit.size += size
         unit.waiting += calls - answers
+        if kind is not ItemKind.RESULT:
+            self._turn_into(unit, kind)
         if answers:  # a further call of the round, or a thought, is not a result
             unit.results.append(number)
             if unit is not self.open_round:
@@ -216,6 +219,16 @@ class Window:
                 self.open_round = unit
             else:
                 last.core[unit.first] = unit
+
+    def _turn_into(self, unit: Unit, kind: ItemKind) -> None:
+        """Turn the last round into an answer, which leaves only with its exchange, or back into a round."""
+        core = self.queue[unit.exchange].core
+        unit.kind = kind
+        if kind is ItemKind.ANSWER:
+            core[unit.first], self.open_round = unit, None
+        else:
+            core.pop(unit.first, None)
+            self.open_round = unit
 
     def _release_media(self) -> None:
         """Allow the last question with media to be masked: another question follows."""
