@@ -477,6 +477,29 @@ def test_functions_among_the_fields_are_tools(name: str) -> None:
     assert (conversation.estimate_tokens(), conversation.exact) == expected
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"system": "You know the sea."},
+        {"system": [{"type": "text", "text": "You know", "cache_control": {"type": "ephemeral"}}]},
+        {"instructions": "You know the sea.", "text": {"verbosity": "low"}},
+    ],
+)
+@pytest.mark.parametrize("model", ["gpt-4o", "claude-sonnet-4-5", None])
+def test_a_system_prompt_among_the_fields_is_one(fields: dict[str, Any], model: str | None) -> None:
+    key = "input" if "instructions" in fields else "messages"
+    tokenizer = None if model else "o200k_base"
+    count = tokenbox.count({key: HI, **fields}, model, tokenizer=tokenizer)
+    fitted = tokenbox.fit(HI, None, tokenizer, model=model, fields=fields)
+    assert figure(fitted.count) == figure(count)
+    assert fitted.count.at_most >= count.total
+    conversation = Conversation("", model or tokenizer, fields=fields)
+    conversation.extend(HI)
+    assert (conversation.estimate_tokens(), conversation.exact) == figure(count)
+    read = read_request(HI, fields=fields)
+    assert figure(counters.request_counter(model, tokenizer).count_request(read)) == figure(count)
+
+
 FLOORS: dict[str, tuple[Protocol, dict[str, Any]]] = {
     "a run of spaces": (CHAT, {"messages": [{"role": "user", "content": " " * 5_000}]}),
     "a document that is a text": (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from tokenbox.content.items import Item, read_items
+from tokenbox.content.items import Item, as_converted, read_items
 from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import (
     Frozen,
@@ -111,7 +111,10 @@ class Request:
 
         Raises :class:`InvalidMessage`.
         """
-        return _of_messages(_in_items(items), *tools_and_fields(tools, fields))
+        head, every_tool, beside = beside_items(tools, fields)
+        system = [message for item in head for message in item.messages]
+        read = _of_messages(_in_items(items), every_tool, beside, system=system)
+        return replace(read, verbatim=False) if head else read
 
     def texts(self) -> Iterator[str]:
         """Yield every text of the request, from any field, that a server could show to a model."""
@@ -159,16 +162,20 @@ def read_tools(tools: object) -> tuple[tuple[Object, ...], bool]:
     return tuple(tool for tool, _ in read), all(verbatim for _, verbatim in read)
 
 
-def tools_and_fields(tools: object, fields: Mapping[str, object] | None) -> tuple[object, Object]:
-    """Return all tools of a request, legacy ``functions`` too, and its other :func:`costly_fields`.
+def beside_items(
+    tools: object, fields: Mapping[str, object] | None
+) -> tuple[tuple[Item, ...], object, Object]:
+    """Return the system prompt of a request, its tools with legacy ``functions``, and its other fields.
 
+    The system prompt is in the fields ``system`` or ``instructions``; the others are :func:`costly_fields`.
     Raises :class:`InvalidMessage`.
     """
-    functions = fields.get("functions") if isinstance(fields, Mapping) else None
-    if functions is None:
-        return tools, costly_fields(fields or {})
-    others = {key: value for key, value in (fields or {}).items() if key != "functions"}
-    return with_functions(tools, functions), costly_fields(others)
+    given = _checked_fields({} if fields is None else fields)
+    prompts = {key: _system(given.get(key), key) for keys in _SYSTEM.values() for key in keys}
+    shown = {key for key, messages in prompts.items() if messages}
+    head = tuple(as_converted(Item(tuple(prompts[key])), {key: given[key]}) for key in sorted(shown))
+    others = {key: value for key, value in given.items() if key not in {"functions", *shown}}
+    return head, with_functions(tools, given.get("functions")), costly_fields(others)
 
 
 def with_functions(tools: object, functions: object) -> object:

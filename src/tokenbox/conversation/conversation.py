@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenbox.compose.selection import check_query
 from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
-from tokenbox.content.request import read_tools, tools_and_fields
+from tokenbox.content.request import beside_items, read_tools
 from tokenbox.conversation.counted_window import CountedWindow, Frame
 from tokenbox.conversation.counters import Counts, counter_of, tokenizer_of
 from tokenbox.conversation.limits import BESIDE, limits, overflow
@@ -123,7 +123,7 @@ class Conversation(Pictured):
 
     @tools.setter
     def tools(self, tools: Sequence[Mapping[str, object]] | None) -> None:
-        every_tool, self._fields = tools_and_fields(tools, self._given_fields)
+        self._given_head, every_tool, self._fields = beside_items(tools, self._given_fields)
         self._read_tools = read_tools(every_tool)[0]
         self._tools = tools
 
@@ -442,7 +442,7 @@ class Conversation(Pictured):
         return [Item((Message.of({"role": "system", "content": prompt}),))] if prompt else []
 
     def _frame(self) -> Frame:
-        return self._head(), self._read_tools, self._fields
+        return (*self._given_head, *self._head()), self._read_tools, self._fields
 
     def _bounds(self) -> WindowLimits:
         if isinstance(self.steps, Iterator):  # they are read many times

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenbox.content.items import Item, read_items
 from tokenbox.content.message import Role
-from tokenbox.content.request import read_tools, tools_and_fields
+from tokenbox.content.request import beside_items, read_tools
 from tokenbox.conversation.counted_window import CountedWindow
 from tokenbox.conversation.counters import Counts, counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits as checked_limits
@@ -58,10 +58,10 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     alone are too large.
 
     ``tokenizer``: the counter (:data:`~tokenbox.conversation.counters.Counts`). ``fields``: other fields of
-    the request that cost tokens, such as ``response_format``. ``low_water``: once over the budget, reduce to
-    about this fraction of it, in whole steps; a smaller fraction never keeps more. Below 1 the list is
-    replayed from its beginning, so a longer list keeps earlier changes, and the start of the prompt stays the
-    same.
+    the request that cost tokens, such as ``response_format`` or Anthropic's ``system``. ``low_water``: once
+    over the budget, reduce to about this fraction of it, in whole steps; a smaller fraction never keeps more.
+    Below 1 the list is replayed from its beginning, so a longer list keeps earlier changes, and the start of
+    the prompt stays the same.
     ``"auto"`` reduces as far as is cheapest with a prompt cache, estimated from the messages
     (docs/caching.md). ``query``: a text, or ``"last"`` for the last user message; the newest messages get an
     eighth of the room, and the others compete for the rest by how well their lines match the query
@@ -76,13 +76,13 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     items = read_items(given)
     kept_places = places(pinned, len(items))
     counter = counter_of(tokenizer, markers=markers, media_tokens=media_tokens)
-    every_tool, beside = tools_and_fields(tools, fields)
-    request = read_tools(every_tool)[0], beside
+    head, every_tool, beside = beside_items(tools, fields)
+    frame = head, read_tools(every_tool)[0], beside
     question = None if query is None else asked(query, items, limits)
 
     def run(within: WindowLimits) -> tuple[CountedWindow, list[WindowStep]]:
         window = CountedWindow(open_session(counter), tokenizer_of(counter), handles)
-        window.frame(((), *request))
+        window.frame(frame)
         return window, _run(window, given, items, within, kept_places, query=question)
 
     window, steps_taken = run(limits)
