@@ -20,19 +20,29 @@ USER: dict[str, tuple[str, ...]] = {
     "": (
         "openai.types.responses:ResponseInputItemParam",
         "openai.types.responses:ResponseOutputItem",
+        "openai.types.beta:BetaResponseInputItem",
+        "openai.types.beta.beta_response_input_item_param:BetaResponseInputItemParam",
+        "openai.types.beta:BetaResponseOutputItem",
         "openai.types.chat:ChatCompletionMessageParam",
         "openai.types.chat:ChatCompletionMessage",
         "anthropic.types:MessageParam",
+        "anthropic.types.beta:BetaMessageParam",
     ),
     "user": (
         "openai.types.responses:ResponseInputContentParam",
         "openai.types.chat:ChatCompletionContentPartParam",
     ),
-    "assistant": ("anthropic.types:ContentBlockParam", "anthropic.types:ContentBlock"),
+    "assistant": (
+        "anthropic.types:ContentBlockParam",
+        "anthropic.types:ContentBlock",
+        "anthropic.types.beta:BetaContentBlockParam",
+        "anthropic.types.beta:BetaContentBlock",
+    ),
     "tool": (
         "openai.types.responses:ToolParam",
         "openai.types.chat:ChatCompletionToolUnionParam",
         "anthropic.types:ToolUnionParam",
+        "anthropic.types.beta:BetaToolUnionParam",
     ),
 }
 
@@ -45,7 +55,7 @@ def test_every_type_of_the_sdks_is_counted(place: str, name: str) -> None:
     kinds = members(resolve_name(name))
     for kind, seed in product(kinds, range(20)):
         value = Maker(seed).value(kind)
-        if isinstance(value, dict) and value.get("role") == "assistant":
+        if isinstance(value, dict) and value.get("role") in ("assistant", "system"):
             value.setdefault("content", None)  # the type allows neither content nor calls, no server does
         messages: list[Any] = [HI, {"role": place, "content": [value]} if place else value]
         if place == "tool":

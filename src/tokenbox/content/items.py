@@ -41,6 +41,7 @@ _PROVIDER_ITEMS: Final = frozenset(
     program program_output additional_tools configuration_update
     item_reference compaction compaction_trigger
     tool_search_call tool_search_output handoff_call handoff_output
+    multi_agent_call multi_agent_call_output agent_message
     """.split()
 )
 # Content blocks that only Anthropic's API has, beside results of the tools that it runs (``_RESULT``).
@@ -165,7 +166,7 @@ def _plain(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _read(given: Mapping[str, Any]) -> Item:
     kind = given.get("type")
-    if kind is None and given.keys() - {"type"} == {"id"}:
+    if kind is None and given.keys() - {"type", "agent"} == {"id"}:
         kind = "item_reference"
     if isinstance(kind, str) and kind != "message" and ("role" not in given or kind in _PROVIDER_ITEMS):
         return _of_responses(kind, given)
@@ -258,9 +259,9 @@ def _result(identifier: object, output: object) -> Message:
 def _of_anthropic(given: Mapping[str, Any]) -> Item:
     """Read a message of blocks. Each tool result becomes a separate message, before the user's text."""
     role = given.get("role")
-    if role not in ("user", "assistant"):
+    if role not in ("user", "assistant", "system"):
         raise InvalidMessage(
-            f"a message has the role {role!r:.60}, but its blocks need the role user or assistant."
+            f"a message has the role {role!r:.60}, but its blocks need the role user, assistant or system."
         )
     raw = freeze_object(given, "message")
     blocks = [block for block in given["content"] if isinstance(block, Mapping)]

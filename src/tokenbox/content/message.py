@@ -54,8 +54,11 @@ class PartKind(StrEnum):
 
 # The keys of a message's reasoning: of llama.cpp and vLLM, then of OpenRouter.
 _REASONING: Final = ("reasoning_content", "reasoning")
-# The keys of an assistant's message that needs no content.
-_IN_PLACE_OF_CONTENT: Final = frozenset(("tool_calls", "refusal", "audio", *_REASONING))
+# The keys of a message that needs no content: of the assistant, and of a system message (Anthropic's effort).
+_IN_PLACE_OF_CONTENT: Final = {
+    Role.ASSISTANT: frozenset(("tool_calls", "refusal", "audio", *_REASONING)),
+    Role.SYSTEM: frozenset(("output_config",)),
+}
 # The kind of each part "type", and for texts the key of the text.
 _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "text": (PartKind.TEXT, "text"),
@@ -404,7 +407,7 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
         return content
     if content is None:
         # Some servers take null as an empty text, llama.cpp's in messages of every role.
-        may_lack = role is Role.ASSISTANT and (has_calls or not _IN_PLACE_OF_CONTENT.isdisjoint(given))
+        may_lack = has_calls or not _IN_PLACE_OF_CONTENT.get(role, frozenset()).isdisjoint(given)
         if not may_lack and "content" not in given:
             near = next((key for key in _OTHER_CONTENT_KEYS if key in given), None)
             hint = "Give a text; it may be empty."
