@@ -394,6 +394,10 @@ def pydantic_ai(*content: object) -> object:
     return of_library("pydantic_ai", kind="request", parts=[part])
 
 
+def pydantic_ai_answer(**part: object) -> object:
+    return of_library("pydantic_ai", kind="response", parts=[SimpleNamespace(**part)])
+
+
 PDF = base64.b64encode(b"%PDF-1.4" + bytes(range(256))).decode()
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(64)).decode()
 OGG = base64.b64encode(b"OggS" + bytes(256)).decode()
@@ -416,6 +420,15 @@ UNBOUNDED = {
         {"type": "non_standard", "value": {"type": "media", "file_uri": "gs://v", "mime_type": "video/mp4"}}
     ),
     "langchain: an earlier recording": langchain(kind="ai", audio={"id": "audio_1", "data": OGG}),
+    "langchain: reasoning by its id": langchain(
+        {"type": "reasoning", "id": "rs_1", "summary": []}, kind="ai"
+    ),
+    "langchain: an image of the model by its id": langchain(
+        {"type": "image_generation_call", "id": "ig_1", "status": "completed"}, kind="ai"
+    ),
+    "llama-index: reasoning by its id": llama_index(
+        "thinking", content="hm", additional_information={"id": "rs_1"}
+    ),
     "llama-index: a document": llama_index("document", data=PDF.encode()),
     "llama-index: a recording": llama_index("audio", audio=OGG.encode()),
     "pydantic-ai: a place": pydantic_ai(SimpleNamespace(kind="document-url", url="https://a.example/a.pdf")),
@@ -430,6 +443,9 @@ UNBOUNDED = {
 }
 BOUNDED = {
     "langchain: an image": langchain({"type": "image", "base64": PNG, "mime_type": "image/png"}),
+    "langchain: an image of the model": langchain(
+        {"type": "image_generation_call", "id": "ig_1", "result": PNG}, kind="ai"
+    ),
     "langchain: an image of Gemini": langchain({"type": "media", "data": PNG, "mime_type": "image/png"}),
     "langchain: a wrapped image": langchain(
         {
@@ -447,6 +463,47 @@ def test_a_file_of_a_library_has_a_bound_only_if_it_is_an_image(name: str) -> No
     count = tokenbox.count([{**UNBOUNDED, **BOUNDED}[name]], model="gpt-4o")
     assert not count.exact
     assert (count.at_most > 10**9) == (name in UNBOUNDED)
+
+
+ENCRYPTED = "gAAAx7Qw" * 400
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": ENCRYPTED}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        langchain(THOUGHT, kind="ai"),
+        langchain(kind="ai", reasoning=THOUGHT),
+        langchain({"type": "reasoning", "reasoning": "", "extras": {"signature": ENCRYPTED}}, kind="ai"),
+        langchain({"type": "thinking", "thinking": "", "signature": ENCRYPTED}, kind="ai"),
+        langchain({"type": "compaction", "encrypted_content": ENCRYPTED}, kind="ai"),
+        llama_index("thinking", content="", additional_information={"signature": ENCRYPTED}),
+        pydantic_ai_answer(part_kind="thinking", content="", signature=ENCRYPTED),
+        pydantic_ai_answer(
+            part_kind="compaction", content=None, provider_details={"encrypted_content": ENCRYPTED}
+        ),
+    ],
+)
+def test_encrypted_reasoning_in_an_object_of_a_library_is_counted(given: object) -> None:
+    native = tokenbox.count([THOUGHT], model="gpt-5")
+    count = tokenbox.count([given], model="gpt-5")
+    assert native.total <= count.total + 9
+    assert count.total <= native.total + 99
+    assert not count.exact
+    assert count.at_most >= native.total
+
+
+def test_screenshots_of_langchain_stay_with_their_calls_and_are_not_masked() -> None:
+    call = {"type": "computer_call", "id": "cu", "call_id": "c", "action": {"type": "wait"}}
+    screen = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+    shown = langchain(screen, kind="tool", type="computer_call_output")
+    vars(shown).update(tool_call_id="c")
+    for asked in (langchain(call, kind="ai"), langchain(kind="ai", tool_outputs=[call])):
+        messages = [user("q"), asked, shown, {"role": "assistant", "content": "done"}, user("and?")]
+        assert tokenbox.fit(messages, 5_000, model="gpt-5").messages == messages
+        assert evictable(window_of(messages))[:2] == (1, 2)
+        with pytest.raises(InvalidMessage, match="in place of a screenshot"):
+            with_texts(shown, read_item(shown), ["left out"], {0})
 
 
 def test_a_block_that_langchain_does_not_know_is_what_it_holds() -> None:

@@ -116,14 +116,19 @@ def _of_langchain(value: Any) -> Given:  # an object of a library
         raise InvalidMessage(f"LangChain's {type(value).__name__} is not a message that is sent.")
     given = (*(getattr(value, "tool_calls", None) or ()), *(getattr(value, "invalid_tool_calls", None) or ()))
     calls = [tool_call(call.get("id"), call["name"], call.get("args", {})) for call in given]
-    content, thoughts = _langchain_content(value.content)
+    content, thoughts, details = _langchain_content(value.content)
+    extra = getattr(value, "additional_kwargs", None) or {}
+    # The older form of blocks.
+    details += [as_plain(one) for one in (extra.get("reasoning"), *(extra.get("tool_outputs") or ())) if one]
+    # A message with the type of a tool answers these calls, which are not in ``tool_calls``.
+    seen = [one for one in details if one.get("type") == _LANGCHAIN_COMPUTER]
+    calls += [tool_call(one.get("call_id"), _LANGCHAIN_COMPUTER, one.get("action", {})) for one in seen]
     message: dict[str, Any] = {"role": role, "content": content}
     if calls:
         message["tool_calls"] = calls
         message["content"] = content or None
     if thoughts:
         message["reasoning_content"] = "\n".join(thoughts)
-    extra = getattr(value, "additional_kwargs", None) or {}
     for key in ("reasoning_content", "function_call"):
         if extra.get(key) and not (key == "function_call" and calls):
             message[key] = extra[key]
@@ -132,11 +137,22 @@ def _of_langchain(value: Any) -> Given:  # an object of a library
     for key in ("name", "tool_call_id"):
         if getattr(value, key, None):
             message[key] = getattr(value, key)
-    return message
+    return _with_details(message, details)
+
+
+def _with_details(message: dict[str, Any], details: list[Any]) -> dict[str, Any]:
+    """Add what is sent beside the texts: encrypted reasoning and signatures, and items by their ids."""
+    return {**message, _DETAILS: details} if details else message
+
+
+_DETAILS: Final = "details"
 
 
 # Blocks that repeat the content of ``tool_calls``.
-_LANGCHAIN_CALLS: Final = frozenset(("tool_use", "tool_call", "invalid_tool_call", "function_call"))
+_LANGCHAIN_CALLS: Final = frozenset(
+    ("tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call")
+)
+_LANGCHAIN_COMPUTER: Final = "computer_call"
 # Blocks of reasoning, each with the keys of its text.
 _LANGCHAIN_REASONING: Final = {"thinking": ("thinking",), "reasoning": ("reasoning", "summary", "content")}
 # Blocks of media with a type of their own; those of Gemini's have it in their ``mime_type``.
@@ -146,20 +162,23 @@ _GEMINI_FILES: Final = frozenset(("media", "file_data"))
 _LANGCHAIN_PROVIDER: Final = frozenset(
     """
     server_tool_use server_tool_call server_tool_result web_search_tool_result
-    web_search_call web_search_result file_search_call code_interpreter_call
+    web_search_call web_search_result file_search_call code_interpreter_call image_generation_call
     code_interpreter_output code_interpreter_result code_execution_tool_result
-    mcp_call mcp_tool_use mcp_tool_result mcp_list_tools redacted_thinking
-    text-plain executable_code code_execution_result
+    mcp_call mcp_tool_use mcp_tool_result mcp_list_tools mcp_approval_request mcp_approval_response
+    tool_search_call tool_search_output computer_call shell_call shell_call_output
+    apply_patch_call apply_patch_call_output custom_tool_call_output compaction
+    redacted_thinking search_result tool_reference text-plain executable_code code_execution_result
     """.split()
 )
 
 
-def _langchain_content(content: object) -> tuple[object, list[str]]:
-    """Return the content (a text or parts) and the reasoning. Calls are in ``tool_calls``."""
+def _langchain_content(content: object) -> tuple[object, list[str], list[Any]]:
+    """Return the content (a text or parts), the reasoning and details. Calls are in ``tool_calls``."""
     if not isinstance(content, list):
-        return content, []
+        return content, [], []
     parts: list[object] = []
     thoughts: list[str] = []
+    details: list[Any] = []
     for given in content:
         # A block that LangChain does not know is in one that it calls "non_standard".
         is_wrapped = isinstance(given, Mapping) and given.get("type") == "non_standard"
@@ -169,13 +188,30 @@ def _langchain_content(content: object) -> tuple[object, list[str]]:
             parts.append(_text(block))
         elif kind in _LANGCHAIN_REASONING:
             thoughts += texts_in([block.get(key) for key in _LANGCHAIN_REASONING[kind]])
+            details.append(_beside_reasoning(block, _LANGCHAIN_REASONING[kind]))
         elif kind in _LANGCHAIN_PROVIDER:
-            parts.append(_text("\n".join(texts_in(block))))
+            shown = _of_provider(block)
+            parts += shown
+            details += () if shown else (block,)
         elif kind in _GEMINI_FILES:
             parts.append(_gemini_file(block))
         elif kind not in _LANGCHAIN_CALLS:
             parts.append({**block, "type": _LANGCHAIN_MEDIA[kind]} if kind in _LANGCHAIN_MEDIA else block)
-    return parts, thoughts
+    return parts, thoughts, [one for one in details if one.keys() != {"type"}]
+
+
+def _beside_reasoning(block: Given, shown: tuple[str, ...]) -> dict[str, Any]:
+    """Return a block without the text at the keys ``shown``, and without LangChain's own keys."""
+    beside = {key: value for key, value in block.items() if key not in {"extras", "index", *shown}}
+    return {**(block.get("extras") or {}), **beside}
+
+
+def _of_provider(block: Given) -> list[dict[str, Any]]:
+    """Return the image or the texts of a call or a result as a part, or none: only its server knows it."""
+    if block["type"] == "image_generation_call" and block.get("result"):
+        return [{"type": "image", "data": block["result"]}]
+    text = "" if block["type"] == _LANGCHAIN_COMPUTER else "\n".join(texts_in(block))
+    return [_text(text)] if text else []
 
 
 def _gemini_file(block: Given) -> Given:
@@ -205,11 +241,13 @@ def _of_llama_index(value: Any) -> Given:
     extra = dict(value.additional_kwargs or {})
     parts: list[dict[str, Any]] = []
     calls = [as_plain(call) for call in extra.get("tool_calls") or ()]
-    thoughts = []
+    thoughts, details = [], []
     for block in value.blocks:
         kind = block.block_type
         if kind == "thinking":
             thoughts.append(block.content or "")
+            if beside := getattr(block, "additional_information", None):
+                details.append({"type": "reasoning", **as_plain(beside)})
         elif kind == "tool_call":
             calls.append(tool_call(block.tool_call_id, block.tool_name, block.tool_kwargs))
         elif kind != "cache":  # a marker for the server
@@ -224,7 +262,7 @@ def _of_llama_index(value: Any) -> Given:
     for key in ("name", "tool_call_id", "function_call"):
         if extra.get(key):
             message[key] = as_plain(extra[key])
-    return message
+    return _with_details(message, details)
 
 
 def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:
@@ -287,6 +325,13 @@ def _pydantic_ai_result(part: Any) -> list[dict[str, Any]]:
     return [{"type": "tool_result", "tool_use_id": part.tool_call_id, "content": response}]
 
 
+def _pydantic_ai_details(part: Any) -> dict[str, Any]:
+    """Return what is sent beside the text of reasoning or of a summary, for the provider that wrote it."""
+    encrypted = [*texts_in([getattr(part, "signature", None), getattr(part, "provider_details", None)])]
+    item = {"type": "reasoning", "id": getattr(part, "id", None), "encrypted_content": "\n".join(encrypted)}
+    return {_DETAILS: item} if encrypted or item["id"] else {}
+
+
 def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:
     if isinstance(part.content, str):
         return [_text(part.content)]
@@ -313,10 +358,12 @@ _PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] =
     "retry-prompt": _pydantic_ai_result,
     "retry-feedback": _pydantic_ai_result,
     "builtin-tool-return": lambda part: [_text(part.model_response_str())],
-    "thinking": lambda part: [{"type": "thinking", "thinking": part.content}],
+    "thinking": lambda part: [{"type": "thinking", "thinking": part.content, **_pydantic_ai_details(part)}],
     "speech": lambda part: [_text(part.transcript or ""), {"type": "document"}],
     "file": lambda part: [_prompt_part(part.content)],
-    "compaction": lambda part: [_text(part.content or "")],
+    "compaction": lambda part: [
+        {"type": "compaction", "content": part.content, **_pydantic_ai_details(part)}
+    ],
 }
 
 

@@ -113,10 +113,13 @@ def _line_for(part: object) -> object:
     return {"type": text, "text": f"[{media.value}, left out]"}
 
 
+_NO_TEXT: Final = "the API takes no text in place of a screenshot."
+
+
 def _content(old: object, text: str, *, keeps_media: bool) -> Any:
     """Return the content in place of ``old``: ``text``, and the images and files of ``old`` if they stay."""
     if isinstance(old, Mapping) and media_kind(old.get("type")) is not None:
-        raise InvalidMessage("the API takes no text in place of a screenshot.")
+        raise InvalidMessage(_NO_TEXT)
     if not keeps_media or not isinstance(old, list | tuple) or not any(map(_is_media, old)):
         return text
     shown = next((part for part in old if not _is_media(part)), None)
@@ -169,6 +172,12 @@ def _is_result(block: object) -> bool:
     return isinstance(block, Mapping) and block.get("type") == "tool_result"
 
 
+def _langchain(value: Any, text: NewContent) -> Any:
+    if value.additional_kwargs.get("type") == "computer_call_output":
+        raise InvalidMessage(_NO_TEXT)
+    return value.model_copy(update={"content": text(value.content)})
+
+
 def _llama_index(value: Any, text: NewContent) -> Any:
     shown = value.model_copy(update={"blocks": []})
     shown.content = text(None)  # its setter makes a text block, if there is no other
@@ -200,7 +209,7 @@ def _haystack(value: Any, text: NewContent) -> Any:
 
 
 _WRITERS: Final[Mapping[str, Callable[[Any, NewContent], Any]]] = {
-    "langchain_core": lambda value, text: value.model_copy(update={"content": text(value.content)}),
+    "langchain_core": _langchain,
     "llama_index": _llama_index,
     "pydantic_ai": _pydantic_ai,
     "agents": _openai_agents,
