@@ -398,6 +398,13 @@ def pydantic_ai_answer(**part: object) -> object:
     return of_library("pydantic_ai", kind="response", parts=[SimpleNamespace(**part)])
 
 
+def haystack_answer(reasoning: object) -> object:
+    def sent(*, require_tool_call_ids: bool) -> dict[str, object]:
+        return {"role": "assistant", "content": ""}
+
+    return of_library("haystack", reasonings=[reasoning], to_openai_dict_format=sent)
+
+
 PDF = base64.b64encode(b"%PDF-1.4" + bytes(range(256))).decode()
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(64)).decode()
 OGG = base64.b64encode(b"OggS" + bytes(256)).decode()
@@ -479,6 +486,8 @@ THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content"
         langchain({"type": "compaction", "encrypted_content": ENCRYPTED}, kind="ai"),
         llama_index("thinking", content="", additional_information={"signature": ENCRYPTED}),
         pydantic_ai_answer(part_kind="thinking", content="", signature=ENCRYPTED),
+        haystack_answer(SimpleNamespace(reasoning_text="", extra={"signature": ENCRYPTED})),
+        haystack_answer(SimpleNamespace(reasoning_text=ENCRYPTED, extra={})),
         pydantic_ai_answer(
             part_kind="compaction", content=None, provider_details={"encrypted_content": ENCRYPTED}
         ),

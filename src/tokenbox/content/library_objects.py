@@ -391,8 +391,12 @@ def _of_haystack(value: Any) -> Given:
         if not isinstance(result.result, str):
             content = list(map(_haystack_part, result.result))
             return {"role": "tool", "content": content, "tool_call_id": result.origin.id}
-    message: Given = value.to_openai_dict_format(require_tool_call_ids=False)
-    return message
+    message: dict[str, Any] = value.to_openai_dict_format(require_tool_call_ids=False)
+    thoughts = getattr(value, "reasonings", ())
+    if thoughts:
+        message["reasoning_content"] = "\n".join(thought.reasoning_text for thought in thoughts)
+    details = [{"type": "reasoning", **as_plain(thought.extra)} for thought in thoughts if thought.extra]
+    return _with_details(message, details)
 
 
 def _haystack_part(part: Any) -> dict[str, Any]:
