@@ -399,7 +399,7 @@ def pydantic_ai_answer(**part: object) -> object:
 
 
 def haystack_answer(reasoning: object) -> object:
-    def sent(*, require_tool_call_ids: bool) -> dict[str, object]:
+    def sent(**_: object) -> dict[str, object]:
         return {"role": "assistant", "content": ""}
 
     return of_library("haystack", reasonings=[reasoning], to_openai_dict_format=sent)
