@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from tokenbox.batch.plan import BatchPlan, Decisions, Task, one_of
+from tokenbox.batch.errors import InvalidPlan
+from tokenbox.batch.plan import BatchPlan, Decisions, Task
 from tokenbox.batch.shards import RowFormat
+from tokenbox.errors import one_of
 from tokenbox.exports import on_first_use
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def run(
     given = {name: value for name, value in run_options.items() if value is not None}
     for name, kind in (("engine", EngineName), ("input_format", RowFormat), ("output_format", RowFormat)):
         if name in given:
-            given[name] = one_of(kind, given[name], name)
+            given[name] = one_of(kind, name, given[name], InvalidPlan)
     plan = BatchPlan.of(**options)
     return run_plan(source, output, plan, RunOptions(**given), proof=proof)  # type: ignore[arg-type]  # validated where used
 

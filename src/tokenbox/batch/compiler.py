@@ -300,8 +300,11 @@ class RowCompiler:
         saved: int | None = 0,
     ) -> RowResult:
         """Return the result with its decisions, as far as the plan asks for them, and its figures."""
-        shown = {Decisions.SHORT: lambda: short, Decisions.WHOLE: whole}.get(self.plan.decisions)
-        columns = result.columns if shown is None else {**result.columns, "decisions": shown()}
+        columns = {**result.columns}
+        if self.plan.decisions is Decisions.SHORT:
+            columns["decisions"] = short
+        elif self.plan.decisions is Decisions.WHOLE:
+            columns["decisions"] = whole()
         return replace(
             result, columns=columns, outcome=RowOutcome.CUT if cut else RowOutcome.WHOLE, saved=saved
         )

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import InvalidPlan
-from tokenbox.batch.plan import one_of
 from tokenbox.batch.process import cores, run_processes
 from tokenbox.batch.work import bytes_of, compile_shard
-from tokenbox.errors import shown
+from tokenbox.errors import one_of, shown
 
 if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
@@ -56,7 +55,7 @@ def engine_of(
     ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed, and :class:`InvalidPlan`
     for an option that the engine does not have.
     """
-    name = one_of(EngineName, name, "engine")
+    name = one_of(EngineName, "engine", name, InvalidPlan)
     if address is not None and name in (EngineName.INLINE, EngineName.PROCESS):
         raise InvalidPlan(f"the engine {name} has no address {shown(address)}. Use --engine ray.")
     if workers is not None and workers > 1 and name is EngineName.INLINE:

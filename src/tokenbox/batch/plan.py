@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tokenbox.batch.errors import InvalidPlan
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.content.canonical import canonical
 from tokenbox.engine.result import Policy
-from tokenbox.errors import RenderError, shown
+from tokenbox.errors import RenderError, one_of, shown
 from tokenbox.integers import MAX_INTEGER, meant_figure, whole
 from tokenbox.records import to_record
 from tokenbox.render.registry import find_renderer
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Self
 
 DEFAULT_TOKENIZER = "o200k_base"
-Kind = TypeVar("Kind", bound=StrEnum)
 
 
 class Task(StrEnum):
@@ -120,7 +119,7 @@ class BatchPlan:
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         for name, kind in (("task", Task), ("decisions", Decisions), ("policy", Policy)):
             if name in given:
-                given[name] = one_of(kind, given[name], name)
+                given[name] = one_of(kind, name, given[name], InvalidPlan)
         if "keep" in given:
             given["keep"] = _names(given["keep"])
         plan = cls(**given)
@@ -213,11 +212,3 @@ def check_flags(options: object, *names: str) -> None:
         value = getattr(options, name)
         if not isinstance(value, bool):
             raise InvalidPlan(f"{name} must be True or False, not {shown(value)}.")
-
-
-def one_of(kind: type[Kind], value: object, name: str) -> Kind:
-    """Return the member with the value of an option. Raises :class:`InvalidPlan`."""
-    try:
-        return kind(str(value))
-    except ValueError:
-        raise InvalidPlan(f"{name} must be one of {', '.join(kind)}, not {shown(value)}.") from None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from tokenbox.errors import TokenboxError, shown
+from tokenbox.errors import TokenboxError, one_of
 from tokenbox.folder.candidates import PieceForm
 from tokenbox.folder.git import HEAD
 from tokenbox.folder.globs import is_for_files
@@ -16,8 +15,6 @@ from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 if TYPE_CHECKING:
     from tokenbox.folder.source import Source
     from tokenbox.worth.scorers import Scorer
-
-E = TypeVar("E", bound=StrEnum)
 
 
 class LevelProblem(TokenboxError, code="level_invalid"):
@@ -139,22 +136,15 @@ def settled(given: PackSettings, purpose: Purpose | str | None, project: PackSet
     Raises :class:`SettingProblem`.
     """
     if purpose is not None:
-        given = given.or_else(_PRESETS[_member(Purpose, purpose, "for")])
+        given = given.or_else(_PRESETS[one_of(Purpose, "for", purpose, SettingProblem, setting="for")])
     return given.or_else(project)
 
 
 def strips(names: Iterable[str]) -> tuple[Strip, ...]:
     """Parse the names of content to remove. Raises :class:`SettingProblem`."""
-    return tuple(_member(Strip, name, "strip") for name in names)
+    return tuple(one_of(Strip, "strip", name, SettingProblem, setting="strip") for name in names)
 
 
 def file_order(name: object) -> FileOrder:
     """Parse the order of files. Raises :class:`SettingProblem`."""
-    return _member(FileOrder, name, "order")
-
-
-def _member(kind: type[E], value: object, setting: str) -> E:
-    if not isinstance(value, str) or value not in set(kind):
-        known = ", ".join(kind)
-        raise SettingProblem(f"{setting} must be one of {known}, not {shown(value)}.", setting=setting)
-    return kind(value)
+    return one_of(FileOrder, "order", name, SettingProblem, setting="order")
