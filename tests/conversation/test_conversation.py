@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -515,3 +516,20 @@ def test_what_are_no_tools(tools: Any) -> None:  # noqa: ANN401
     with pytest.raises(InvalidMessage, match="tools"):
         conversation.tools = tools
     assert conversation.tools is None
+
+
+@pytest.mark.parametrize("count", ["gpt-4o", "o200k_base", None, len])
+def test_a_deep_copy_goes_its_own_way(count: Any) -> None:  # noqa: ANN401  # a name or a function
+    conversation = RequestConversation("Be brief.", count, token_budget=400)
+    for _ in range(9):
+        conversation.user("hello " * 20)
+        conversation.assistant("hi")
+        conversation.enforce_budget()
+    before = conversation.messages, conversation.estimate_tokens()
+    branch = deepcopy(conversation)
+    assert (branch.messages, branch.estimate_tokens()) == before
+    branch.user("and now? " * 20)
+    branch.system = "Be kind."
+    branch.enforce_budget()
+    assert (conversation.messages, conversation.estimate_tokens()) == before
+    assert branch.messages[-1] == {"role": "user", "content": "and now? " * 20}

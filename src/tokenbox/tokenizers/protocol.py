@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 from tokenbox.errors import TokenizerError, UnsupportedOperation
 from tokenbox.records import AsRecord
@@ -81,6 +81,10 @@ class BaseTokenizer:
     @property
     def identity(self) -> TokenizerIdentity:
         return self._identity
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the tokenizer itself: it does not change, so that copies of a conversation share it."""
+        return self
 
     def count(self, text: str) -> int:
         raise NotImplementedError
