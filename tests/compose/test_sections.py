@@ -185,7 +185,7 @@ def test_a_wrong_budget(budget: Any) -> None:
 
 @pytest.mark.parametrize("separator", [None, 5, b"\n", "\ud800"])
 def test_a_wrong_separator(separator: Any) -> None:
-    with pytest.raises(TokenboxError):
+    with pytest.raises(TokenboxError, match="separator"):
         layout([], 5, "chars4", separator)
 
 

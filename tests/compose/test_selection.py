@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tokenbox
 from tokenbox.compose.selection import Chunk, ChunkReason, SelectionOrder, select
 from tokenbox.content.block_kinds import Priority
-from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidContent
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, InvalidContent, InvalidText
 from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
@@ -177,6 +177,14 @@ def test_a_wrong_chunk_object_is_named(wrong: dict[str, Any]) -> None:
     fields: dict[str, Any] = {"text": "b", **wrong}
     with pytest.raises(InvalidContent, match="chunk 1"):
         select(["a", Chunk(**fields)], 5, "utf8-bytes")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["\ud800", {"text": "b\ud800"}, {"text": "b", "forms": ["\ud800"]}, Chunk("b\ud800")]
+)
+def test_a_chunk_that_is_not_unicode_is_named(wrong: object) -> None:
+    with pytest.raises(InvalidText, match=r"chunk 1: the text is not valid Unicode: character \d is"):
+        select(["a", wrong], 5, "utf8-bytes")
 
 
 COUNTERS: dict[str, Callable[[str], int]] = {

@@ -135,7 +135,7 @@ def test_pinned_by_place() -> None:
     messages = [user("first"), answer(), user("2"), user("3")]
     assert fit(messages, 7, len, pinned=[0]).messages == [messages[0], *messages[2:]]
     assert fit(messages, 7, len, pinned=[-4]).messages == [messages[0], *messages[2:]]
-    with pytest.raises(InvalidBudget, match="is not one of them"):
+    with pytest.raises(InvalidBudget, match="4 is not a place in the list of messages, whose length is 4"):
         fit(messages, 7, len, pinned=[4])
 
 

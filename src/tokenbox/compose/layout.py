@@ -15,7 +15,7 @@ from tokenbox.content.canonical import record_digest
 from tokenbox.content.section import Section, Text
 from tokenbox.content.weight import weight_text
 from tokenbox.engine.result import Action, Decision, Policy, SectionResult, Step
-from tokenbox.errors import ContextCriticalOverflow, LayoutError, one_of, shown
+from tokenbox.errors import ContextCriticalOverflow, InvalidText, LayoutError, one_of, shown
 from tokenbox.records import to_record
 from tokenbox.render.explain import explain
 from tokenbox.render.html import Pictured, in_words
@@ -328,5 +328,8 @@ def _checked_separator(separator: object) -> str:
     if not isinstance(separator, str):
         raise LayoutError(f"a separator is text, not {type(separator).__name__}.")
     if not separator.isascii():
-        text_digest(separator)
+        try:
+            text_digest(separator)
+        except InvalidText as error:
+            raise InvalidText(f"the separator: {error}", **error.details) from None
     return separator

@@ -21,6 +21,7 @@ from tokenbox.engine.choice import Upgrade, choose
 from tokenbox.errors import (
     ContextCriticalOverflow,
     InvalidContent,
+    InvalidText,
     TokenizerError,
     one_of,
     raise_budget,
@@ -28,6 +29,7 @@ from tokenbox.errors import (
 )
 from tokenbox.integers import plain, token_budget
 from tokenbox.tokenizers.registry import as_tokenizer
+from tokenbox.tokenizers.utf8 import utf8
 from tokenbox.worth.documents import Document, PieceSpan
 from tokenbox.worth.query import read_query
 from tokenbox.worth.relevance import Relevance
@@ -87,7 +89,7 @@ class Chunk:
         ``path``, ``source`` and the names of a file in its ``metadata`` are aliases of ``title``.
         """
         if isinstance(value, str):
-            return cls(value)
+            return cls(_valid(value, number))
         fields: Mapping[str, Any] = value if isinstance(value, Mapping) else _attributes(value)
         text = next(
             (fields[key] for key in ("text", "content", "page_content") if isinstance(fields.get(key), str)),
@@ -105,13 +107,22 @@ class Chunk:
             raise InvalidContent(f"chunk {number}: forms is not a list of texts.", index=number)
         name = fields.get("id")
         return cls(
-            str(text),
+            _valid(str(text), number),
             "" if name is None else str(name),
             _title(fields),
-            tuple(map(str, forms)),
+            tuple(_valid(str(form), number) for form in forms),
             _score(fields.get("score"), number),
             _priority(fields.get("priority"), number),
         )
+
+
+def _valid(text: str, number: int) -> str:
+    """Return the text of a chunk. Raises ``InvalidText``, which names the chunk."""
+    try:
+        utf8(text)
+    except InvalidText as error:
+        raise InvalidText(f"chunk {number}: {error}", index=number, **error.details) from None
+    return text
 
 
 def _title(fields: Mapping[str, Any]) -> str:

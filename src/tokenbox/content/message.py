@@ -381,7 +381,7 @@ def _check_text(text: Any, where: Place) -> None:  # noqa: ANN401  # a str or a 
 # Roles of other libraries and formats, and the role to use instead.
 _OTHER_ROLES = {"human": "user", **dict.fromkeys(("ai", "bot", "model", "gpt"), "assistant")}
 # Keys of other libraries and formats for the content.
-_OTHER_CONTENT_KEYS = ("text", "message", "value", "body")
+_OTHER_CONTENT_KEYS = ("text", "message", "value", "body", "parts")
 
 
 def _role(value: Frozen | None) -> Role:

@@ -159,7 +159,7 @@ def places(pinned: Collection[int], length: int) -> frozenset[int]:
         place = whole(given)
         if place is None or not -length <= place < length:
             raise InvalidBudget(
-                f"pinned is a list of places in the {length} messages; {shown(given)} is not one of them.",
+                f"pinned: {shown(given)} is not a place in the list of messages, whose length is {length:,}.",
                 given=shown(given),
             )
         found.add(place % length)
