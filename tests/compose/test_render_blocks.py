@@ -14,11 +14,12 @@ from tests.compose.block_lists import block_lists, with_priorities
 from tests.compose.independent import COUNTERS
 from tests.effort import examples
 from tokenbox.compose.blocks import BlockLayout, Verbosity, render_blocks
-from tokenbox.content.block_kinds import BlockType, Lang, MediaType, Priority, TurnRole
+from tokenbox.content.block_kinds import BlockType, FormatHint, Lang, MediaType, Priority, TurnRole
 from tokenbox.content.blocks import (
     AnnotationBlock,
     CodeBlock,
     ConversationBlock,
+    DocumentBlock,
     ImageBlock,
     UnknownBlock,
 )
@@ -145,6 +146,20 @@ def test_soft_agrees_with_the_slow_reference(blocks: list[Block], budget: int, m
     else:
         assert result is not None
         assert result.text == expected[0]
+
+
+def test_the_smallest_change_of_a_soft_budget_is_enough_and_says_why() -> None:
+    blocks: list[Block] = [
+        DocumentBlock(name, b"x" * 40, FormatHint.MARKDOWN) for name in ("first", "second", "third")
+    ]
+    blocks += [AnnotationBlock.of_priority(place, Priority.CRITICAL) for place in range(3)]
+    with pytest.raises(ContextCriticalOverflow, match="which soft lets the largest one exceed by") as caught:
+        render_blocks(blocks, "utf8-bytes", 10, soft=True)
+    enough = caught.value.smallest_change["minimum_budget"]
+    assert isinstance(enough, int)
+    assert render_blocks(blocks, "utf8-bytes", enough, soft=True).total > enough
+    with pytest.raises(ContextCriticalOverflow):
+        render_blocks(blocks, "utf8-bytes", enough - 1, soft=True)
 
 
 # Many blocks

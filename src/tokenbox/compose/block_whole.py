@@ -300,6 +300,8 @@ class BlockWhole:
     ) -> ContextCriticalOverflow:
         least = fixed_load - allowance
         change = raised = raise_budget(budget, least)
+        if allowance:
+            change["say"] = f"{raised['say']}, which soft lets the largest one exceed by {allowance:,}"
         around = (0, len(self.parts.texts) - 1)
         # With an allowance, leaving out one block changes the allowance too, so suggest only the budget.
         part = self.parts.enough_alone([1 + i for i in critical], fixed_load, budget, around)
