@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tokenbox
 from tests.effort import examples
 from tests.windows import NoShorterForms, enforce
 from tokenbox.compose.requests import By, Count
@@ -33,6 +34,7 @@ from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
     from tokenbox.content.request import Request
+    from tokenbox.conversation.low_water import LowWater
 
 # Of bare texts, so that sizes are easy to follow.
 fit = partial(fit_request, markers=False)
@@ -306,6 +308,29 @@ def test_a_step_to_the_nearest_mark_keeps_the_bounds_of_the_plans() -> None:
     made = plan(window, WindowLimits(3, 20, 20, Fraction(1)), NoShorterForms())
     assert made.total <= 20
     assert made.epoch == Epoch(0, 18)
+
+
+@pytest.mark.parametrize("low_water", [Fraction("0.7"), Fraction("0.5"), "auto"])
+def test_a_longer_list_keeps_what_left_a_shorter_one_whose_answers_are_several_items(
+    low_water: LowWater,
+) -> None:
+    items: list[dict[str, Any]] = []
+    gone = frozenset[int]()
+    for turn in range(30):
+        items.append({"role": "user", "content": f"question {turn} {'word ' * (10 + turn % 7)}"})
+        for number in range(turn % 3 + 1):
+            fitted = tokenbox.fit(items, 1_500, model="gpt-5", low_water=low_water)
+            assert gone <= fitted.gone
+            gone = fitted.gone
+            items.append({"type": "reasoning", "summary": [{"type": "summary_text", "text": "think " * 20}]})
+            if number < turn % 3:
+                name = f"{turn}_{number}"
+                items.append({"type": "function_call", "call_id": name, "name": "f", "arguments": "{}"})
+                items.append({"type": "function_call_output", "call_id": name, "output": "out " * 40})
+            else:
+                said = [{"type": "output_text", "text": "answer " * 20}]
+                items.append({"type": "message", "role": "assistant", "content": said})
+    assert gone
 
 
 PROGRAM = """

@@ -128,16 +128,23 @@ def _run(
     """Enforce the limits and return the steps; with a low-water mark, replay every request of the list."""
     replay = limits.eagerness is not None or limits.mark != limits.budget
     steps: list[WindowStep] = []
+    before: Item | None = None
     for number, (value, item) in enumerate(zip(given, items, strict=True)):
-        # An answer was requested with the messages before it.
-        if replay and item.role is Role.ASSISTANT and not item.joins:
+        # An answer, of one item or several, was requested with the messages before it.
+        if replay and item.role is Role.ASSISTANT and not _continues(before, item):
             steps += window.enforce(limits)
+        before = item
         window.add(value, item)
         if number in pinned:
             window.window.pin(number)
     if query is not None and limits.budget is not None:
         steps += window.answer(query, limits.budget)
     return steps + window.enforce(limits)
+
+
+def _continues(before: Item | None, item: Item) -> bool:
+    """Return True if an assistant's item is of the same answer as the item before it."""
+    return before is not None and before.role is Role.ASSISTANT and (before.joins or item.joins)
 
 
 def _leaves_room(
