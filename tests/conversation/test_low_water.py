@@ -311,7 +311,7 @@ def test_a_step_to_the_nearest_mark_keeps_the_bounds_of_the_plans() -> None:
 
 
 @pytest.mark.parametrize("low_water", [Fraction("0.7"), Fraction("0.5"), "auto"])
-def test_a_longer_list_keeps_what_left_a_shorter_one_whose_answers_are_several_items(
+def test_a_longer_list_of_items_keeps_what_left_a_shorter_one(
     low_water: LowWater,
 ) -> None:
     items: list[dict[str, Any]] = []
