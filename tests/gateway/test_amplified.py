@@ -44,6 +44,7 @@ from tokenbox.providers.kinds import UNKNOWN, find_kind
 
 if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
+    from tokenbox.gateway.protocols import Protocol
     from tokenbox.models import ModelUse
 
 HELLO = {"role": "user", "content": "hi"}
@@ -618,6 +619,17 @@ def test_the_usage_of_a_stream_that_did_not_end_is_not_final() -> None:
     tap.feed(b"event: response.completed\ndata: " + json.dumps(end).encode() + b"\n\n")
     assert tap.reported is not None
     assert (tap.reported.input_tokens, tap.reported.output_tokens) == (70, 9)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
+def test_an_input_of_0_tokens_is_unknown(protocol: Protocol) -> None:
+    """Ollama reports it for a prompt in its cache: the quota keeps what was reserved."""
+    (first, *others), output = protocol.usage_keys.input, protocol.usage_keys.output
+    found = protocol.usage_in({"usage": {first: 0, output: 7}})
+    assert found == Usage(None, 7)
+    if others:  # all of the input was in the cache
+        found = protocol.usage_in({"usage": {first: 0, others[0]: 30, output: 7}})
+        assert found == Usage(30, 7, 30)
 
 
 def test_each_run_of_a_model_is_paid_for() -> None:

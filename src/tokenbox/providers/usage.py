@@ -54,7 +54,11 @@ MESSAGES: Final = UsageKeys(
 
 
 def usage_of(stated: object, keys: UsageKeys) -> Usage:
-    """Return the usage that ``stated`` has; figures that are missing or impossible are unknown."""
+    """Return the usage that ``stated`` has; figures that are missing or impossible are unknown.
+
+    So is an input of 0 tokens, which no model answers: servers state 0 where they did not count, such as for
+    a prompt in a cache (Ollama).
+    """
     runs = _runs(stated, keys)
 
     def count(path: str) -> int | None:
@@ -69,7 +73,7 @@ def usage_of(stated: object, keys: UsageKeys) -> Usage:
     if None not in (hour, others, written) and (hour or 0) + (others or 0) != written:
         hour = None  # such as in a stream whose end has only the new sum
     return Usage.reported(
-        None if parts[0] is None else sum(part or 0 for part in parts),
+        None if parts[0] is None else sum(part or 0 for part in parts) or None,
         count(keys.output),
         next(cached, None),
         count(keys.reasoning),
