@@ -19,7 +19,7 @@ from tokenbox.catalog import Figure
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import read_call
-from tokenbox.gateway.counting import RequestCounting, is_possible
+from tokenbox.gateway.counting import RequestCounting
 from tokenbox.gateway.fields import check_query
 from tokenbox.gateway.local_counts import count_locally
 from tokenbox.gateway.protocols import MESSAGES as MESSAGES_API
@@ -41,6 +41,7 @@ from tokenbox.models import Counting, Stated, resolve
 from tokenbox.providers import anthropic_messages
 from tokenbox.providers.events import gathered
 from tokenbox.providers.kinds import UNKNOWN, find_kind
+from tokenbox.providers.plausible import is_possible
 
 if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
@@ -436,8 +437,9 @@ LONG = "word " * 40_000
     ],
 )
 def test_a_count_that_is_too_small_for_any_of_the_texts_is_not_believed(body: dict[str, Any]) -> None:
-    assert not is_possible(read(**body), 30)
-    assert is_possible(read(**body), 40_000)
+    call = read(**body)
+    assert not is_possible(call.protocol.api, call.body, 30)
+    assert is_possible(call.protocol.api, call.body, 40_000)
 
 
 def test_a_small_count_is_believed_where_servers_leave_texts_out() -> None:
@@ -450,7 +452,8 @@ def test_a_small_count_is_believed_where_servers_leave_texts_out() -> None:
         said(picture),
         {"tools": [tool], "tool_choice": "none"},
     ):
-        assert is_possible(read(**body), 30)
+        call = read(**body)
+        assert is_possible(call.protocol.api, call.body, 30)
 
 
 @pytest.mark.parametrize("more", [{"model": "gpt-4o,dear"}, {"models": ["gpt-4o,dear"]}])

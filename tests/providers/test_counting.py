@@ -547,6 +547,20 @@ def test_no_fault_of_a_server_is_an_error_of_a_count(memory: EndpointMemory, fau
         assert counted.value >= 2
 
 
+def test_a_count_that_is_too_small_for_the_text_is_not_believed(memory: EndpointMemory) -> None:
+    """A proxy may answer 0 for any request."""
+    zeros = {
+        "/tokenize": {"tokens": []},
+        "/v1/chat/completions/input_tokens": {"input_tokens": 0},
+    }
+    with serving(zeros) as server:
+        provider = BlockingProvider(target(server.url, kind="llama.cpp"), memory=memory)
+        assert provider.counted_text(HELLO) == ESTIMATE
+        counted = provider.count([{"role": "user", "content": HELLO}])
+        assert counted.exact is False
+        assert counted.value >= 2
+
+
 def test_an_endless_answer_is_left(memory: EndpointMemory) -> None:
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

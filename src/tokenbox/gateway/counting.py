@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +21,7 @@ from tokenbox.compose.bound import PER_MEDIA, Bound
 from tokenbox.compose.lower_bound import lower_bound, payload_tokens
 from tokenbox.compose.requests import NO_BOUND, By, Count
 from tokenbox.content.library_objects import texts_in
-from tokenbox.content.message import media_in, media_kind
+from tokenbox.content.message import media_in
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields
 from tokenbox.conversation.calibration import Calibration, CountedFor
 from tokenbox.conversation.pieces import MEDIA
@@ -31,6 +31,7 @@ from tokenbox.gateway.calls import ApiCall, parse_body
 from tokenbox.gateway.local_counts import at_least_its_texts, count_locally, request_of, text_tokenizer
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.providers.memory import ProbeOutcome
+from tokenbox.providers.plausible import LONGEST_TOKEN, is_possible
 from tokenbox.providers.server import ServerCount, count_request
 from tokenbox.providers.shapes import at
 
@@ -48,8 +49,6 @@ _COUNTERS = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="
 
 # Bytes of a body that is counted in the event loop; larger ones are counted in a thread.
 INLINE = 32_768
-# The bytes of the longest token of any known vocabulary, a run of spaces.
-_LONGEST_TOKEN = 128
 # Concurrent counts at an upstream for one request of several prompts.
 BATCH = 32
 # Fields that a server's count of the whole body covers. Large texts in other fields may be read by a server
@@ -61,10 +60,6 @@ _COVERED = frozenset(
     """.split()
 )
 _OK = 200
-# The keys that lead to the texts of messages, parts, calls and results.
-_TEXT_KEYS = frozenset(("content", "text", "output", "tool_calls", "function", "arguments"))
-# Templates leave out the thoughts of earlier answers, which end so.
-_END_OF_THOUGHT = "</think>"
 _ADDRESS_IN_TEXT = re.compile(r"\]\((?:https?:|data:)", re.IGNORECASE)
 _MISSING = {
     ProbeOutcome.NOT_NOW: "it is not available",
@@ -187,7 +182,7 @@ class _CallCounting:
             missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
         else:
             counted, way = found
-            if is_possible(call, counted.tokens):
+            if _is_possible(call, counted.tokens):
                 return await self._calibrated(counted), way
             missing = f"the upstream {upstream.name!r} counts {counted.tokens} tokens, too few for its text"
         return await self._bounded(missing), None
@@ -297,10 +292,9 @@ class _CallCounting:
         return extra + media * MEDIA + payload, at_most + media * PER_MEDIA + payload
 
 
-def is_possible(call: ApiCall, tokens: int) -> bool:
-    """Whether so few tokens can hold what servers show their models: the prompts, or the chat's texts."""
-    most = _LONGEST_TOKEN * tokens
-    return len(call.data) <= most or sum(map(len, _shown_texts(call))) <= most
+def _is_possible(call: ApiCall, tokens: int) -> bool:
+    """Whether so few tokens can hold the texts of the request: all of it, or what a model reads."""
+    return len(call.data) <= LONGEST_TOKEN * tokens or is_possible(call.protocol.api, call.body, tokens)
 
 
 def _with_images_in_text(call: ApiCall, upstream: Upstream, counted: Counted) -> Counted:
@@ -317,26 +311,6 @@ def _with_images_in_text(call: ApiCall, upstream: Upstream, counted: Counted) ->
     count = counted.count
     total, at_most = count.total + images * MEDIA, count.at_most + images * PER_MEDIA
     return replace(counted, count=replace(count, total=total, exact=False, at_most=at_most))
-
-
-def _shown_texts(call: ApiCall) -> Iterator[str]:
-    """Yield what a model reads: instructions, messages without earlier thoughts, tools that it may call."""
-    body = call.body
-    for text in _texts_without_media([*call.parts, body.get("system"), body.get("instructions")]):
-        yield text.rpartition(_END_OF_THOUGHT)[2]
-    if body.get("tool_choice") != "none":
-        yield from texts_in(body.get("tools"))
-
-
-def _texts_without_media(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts_without_media(item)
-    elif isinstance(value, dict) and media_kind(kind := value.get("type")) is None and kind != "reasoning":
-        for key in _TEXT_KEYS & value.keys():
-            yield from _texts_without_media(value[key])
 
 
 def _covered_fields(call: ApiCall, way: RequestCount) -> frozenset[str]:

@@ -19,6 +19,7 @@ from tokenbox.providers.events import ChatAnswer, gathered
 from tokenbox.providers.kinds import UNKNOWN, ServerKind, find_kind
 from tokenbox.providers.kinds.kind import Dialect, listed_names
 from tokenbox.providers.memory import SESSION, EndpointMemory
+from tokenbox.providers.plausible import LONGEST_TOKEN, is_possible
 from tokenbox.providers.request import ChatOptions, ChatRequest, chat_request, plain_messages
 from tokenbox.providers.server import Capabilities, Server, count_request, discover, settled
 from tokenbox.providers.stream import ChatStream, events_of
@@ -189,9 +190,9 @@ def tokenize_supported(endpoint: str, memory: EndpointMemory = SESSION) -> bool 
 
 
 async def _text_count(server: Server, text: str) -> TokenCount | None:
-    """Return the server's count of ``text``; None if it has none. Raises :class:`ProviderError`.
+    """Return the server's count of ``text``; None if it has none that can be true.
 
-    The kind is not detected for a text: while it is unknown, llama.cpp's form is used.
+    Raises :class:`ProviderError`. The kind is not detected for a text: while it is unknown, llama.cpp's form is used.
     """
     shape = (server.kind_as_known() or find_kind(UNKNOWN)).text_count
     if shape is None:
@@ -199,11 +200,13 @@ async def _text_count(server: Server, text: str) -> TokenCount | None:
     body = {shape.text_field: text, "model": server.target.model, **shape.fixed}
     what = f"tokenize {shape.text_field}"
     value = (await server.ask(shape.path, body, shape.read, what=what)).value
-    return None if value is None else TokenCount(value, shape.exact, f"{server.target.root}{shape.path}")
+    if value is None or len(text) > LONGEST_TOKEN * value:
+        return None
+    return TokenCount(value, shape.exact, f"{server.target.root}{shape.path}")
 
 
 async def _request_count(server: Server, request: ChatRequest) -> TokenCount | None:
-    """Return the server's count of the rendered request; None if it has none.
+    """Return the server's count of the rendered request; None if it has none that can be true.
 
     A refusal may be specific to the request, so it is not cached. Raises :class:`ProviderError`.
     """
@@ -212,8 +215,8 @@ async def _request_count(server: Server, request: ChatRequest) -> TokenCount | N
     kind = await server.kind()
     if kind.dialect.api is None:
         return None
-    body = kind.dialect.body(request, kind.max_tokens_field)
-    found = (await count_request(server.ask, kind, kind.dialect.api, body)).value
-    if found is None:
+    api, body = kind.dialect.api, kind.dialect.body(request, kind.max_tokens_field)
+    found = (await count_request(server.ask, kind, api, body)).value
+    if found is None or not is_possible(api, body, found.tokens):
         return None
     return TokenCount(found.tokens, found.way.exact, f"{server.target.root}{found.way.path}")
