@@ -192,7 +192,8 @@ def tokenize_supported(endpoint: str, memory: EndpointMemory = SESSION) -> bool 
 async def _text_count(server: Server, text: str) -> TokenCount | None:
     """Return the server's count of ``text``; None if it has none that can be true.
 
-    Raises :class:`ProviderError`. The kind is not detected for a text: while it is unknown, llama.cpp's form is used.
+    The kind is not detected for a text: while it is unknown, llama.cpp's form is used. Raises
+    :class:`ProviderError`.
     """
     shape = (server.kind_as_known() or find_kind(UNKNOWN)).text_count
     if shape is None:
