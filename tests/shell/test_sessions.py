@@ -14,9 +14,10 @@ from tokenbox.providers.counting import TokenCount
 from tokenbox.shell.errors import SessionFailed
 from tokenbox.shell.loop import take
 from tokenbox.shell.record import SessionRecord
-from tokenbox.store.errors import SessionError
+from tokenbox.store.errors import SessionChanged, SessionError
+from tokenbox.store.sessions import StoredSession
 from tokenbox.store.stores import Store, open_store
-from tokenbox.store.turns import TurnState
+from tokenbox.store.turns import Turn, TurnState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -323,3 +324,53 @@ def test_two_shells_that_begin_in_one_second_are_both_stored(tmp_path: Path) -> 
     with open_store(tmp_path / "store.db") as store:
         names = sorted(info.name for info in store.sessions.list())
     assert names == ["2026-11-29 12:00:00", "2026-11-29 12:00:00 id1"]
+
+
+def test_an_answer_follows_its_question_if_another_shell_wrote_between(tmp_path: Path) -> None:
+    heard: list[str] = []
+    texts = {"user": ["one", "two"], "assistant": ["of one", "of two"]}
+
+    def record() -> SessionRecord:
+        return SessionRecord(
+            lambda: open_store(tmp_path / "store.db"),
+            lambda: datetime(2026, 11, 29, 12, tzinfo=UTC),
+            lambda: "id",
+            heard.append,
+            lambda: "m",
+            dict,
+        )
+
+    def counted(_: str) -> TokenCount:
+        return TokenCount(2, exact=True, source="rules")
+
+    shells = [record(), record()]
+    shells[0].append({0: Message.of({"role": "user", "content": "zero"})}, counted)
+    shells[1].resume(shells[1].store.sessions.open("id"))
+    for role, said in texts.items():
+        for number, (shell, text) in enumerate(zip(shells, said, strict=True)):
+            shell.append({number + 1: Message.of({"role": role, "content": text})}, counted)
+    assert len(heard) == 2  # each shell says once that there is another
+    found = [message.text for message, _ in shells[0].history()]
+    assert found == ["zero", "one", "of one", "two", "of two"]
+    for shell in shells:
+        shell.close()
+
+
+def test_another_shell_that_is_faster_twice_does_not_end_the_storing(
+    start: Begin, llama: LlamaServer
+) -> None:
+    session, heard = start(llama.url, name="mine")
+    take(session, "hello")
+    changed = SessionChanged("another process wrote to the session.")
+    append, faster = StoredSession.append, [changed, changed]
+
+    def slow(stored: StoredSession, *turns: Turn) -> list[Turn]:
+        if faster:
+            raise faster.pop()
+        return append(stored, *turns)
+
+    with patch.object(StoredSession, "append", slow):
+        take(session, "and again")
+    assert session.record.stored is not None
+    assert len(session.record.history()) == 4
+    assert [notice for notice in heard.notices if "not stored" in notice] == []

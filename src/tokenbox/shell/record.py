@@ -44,6 +44,8 @@ class SessionRecord:
     last_call: Call | None = None
     positions: dict[int, int] = field(default_factory=dict)
     summary_position: int | None = None
+    question: int | None = None
+    """The position of the last question. Its answers get its place: another shell may write between them."""
     _store: Store | None = None
     _session: StoredSession | None = None
     _shared: bool = False
@@ -82,7 +84,7 @@ class SessionRecord:
 
     def leave(self) -> None:
         self._session, self.name, self._before = None, None, self.ledger.rows()
-        self.positions, self.summary_position = {}, None
+        self.positions, self.summary_position, self.question = {}, None, None
 
     def append(self, numbered: Mapping[int, Message], count: Callable[[str], TokenCount]) -> None:
         """Write messages, by their numbers in the conversation. They are on disk when this returns."""
@@ -92,13 +94,15 @@ class SessionRecord:
         turns = []
         for message in numbered.values():
             counted = count(message.counted_text)
-            turns.append(Turn(message.to_dict(), self.now(), counted.value, exact=counted.exact))
+            place = None if message.role is Role.USER else self.question
+            turns.append(Turn(message.to_dict(), self.now(), counted.value, exact=counted.exact, place=place))
 
         def write() -> None:
             written = self._opened().append(*turns)
-            for number, turn in zip(numbered, written, strict=True):
+            for (number, message), turn in zip(numbered.items(), written, strict=True):
                 if turn.position is not None:
                     self.positions[number] = turn.position
+                    self.question = turn.position if message.role is Role.USER else self.question
 
         self._write(write)
 
@@ -234,11 +238,11 @@ class SessionRecord:
         if not self.kept:
             return None
         try:
-            try:
-                return write()
-            except SessionChanged as changed:
-                self._catch_up(changed)
-                return write()
+            while True:
+                try:
+                    return write()
+                except SessionChanged as changed:
+                    self._catch_up(changed)
         except TokenboxError as error:
             self.open_store = None
             self.notify(f"From here on this session is not stored: {error.message}")

@@ -30,8 +30,8 @@ class Turn:
     """A message (OpenAI shape, as given) with its count and state.
 
     ``tokens`` is None until it was counted; ``exact`` tells whether the count is exact. ``position`` is where
-    in the record a turn was written, from 0. ``place`` is its place in the conversation: a summary has the
-    place of the first turn that it replaces. The store sets both.
+    in the record a turn was written, from 0. ``place`` is its place in the conversation, by default its
+    position: a summary has the place of the first turn that it replaces, an answer that of its question.
     """
 
     message: Mapping[str, object]
