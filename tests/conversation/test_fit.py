@@ -278,3 +278,16 @@ def test_messages_one_by_one_and_what_are_none() -> None:
             fit(wrong, 100)  # type: ignore[arg-type]
     with pytest.raises(InvalidBudget, match="list of places"):
         fit([user()], 100, pinned=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("more", range(0, 402, 67))
+def test_many_short_messages_leave_only_as_far_as_needed(more: int) -> None:
+    """They are more than the budget, so that what remains of equal shares of their markers is, too."""
+
+    def count(body: dict[str, Any]) -> int:
+        number_of = len(body["messages"])
+        return 8 + 6 * number_of + number_of * more // 402
+
+    messages = [user("word") if number % 2 == 0 else answer("word") for number in range(402)]
+    made = tokenbox.fit(messages, 200, ChatFormat.from_server(count, "a server"))
+    assert 180 < made.count.total <= 200

@@ -107,15 +107,17 @@ class CountedWindow:
     def _spread_over(self, total: int, budget: int) -> None:
         """Spread the error of estimated sizes equally over all items, so that the first plan nearly fits.
 
-        Sizes of texts lack the markers; sizes of items counted alone include the overhead of a request.
+        Sizes of texts lack the markers; sizes of items counted alone include the overhead of a request. What
+        remains is in the base, which no eviction frees, so it must be small beside the budget.
         """
         number_of = len(self.window.sizes)
         if not number_of:
             return
         bare = self.window.total - self.window.base - self._share * number_of
-        share = (total - bare) // number_of
-        lacking = total - bare - self._share * number_of
-        if 0 <= lacking < max(number_of, budget // _SPREAD_AT):
+        small = max(1, budget // _SPREAD_AT)
+        share, rest = divmod(total - bare, number_of)
+        share += rest >= small
+        if share == self._share or 0 <= total - bare - self._share * number_of < small:
             return
         if share < 0:
             share = max(share, self._share - min(self.window.sizes.values()))
