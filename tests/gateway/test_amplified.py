@@ -456,10 +456,22 @@ def test_a_small_count_is_believed_where_servers_leave_texts_out() -> None:
         assert is_possible(call.protocol.api, call.body, 30)
 
 
-@pytest.mark.parametrize("more", [{"model": "gpt-4o,dear"}, {"models": ["gpt-4o,dear"]}])
+@pytest.mark.parametrize(
+    ("tool", "named"),
+    [
+        ({}, "a tool without a type and a name"),
+        ({"googleSearch": {}}, "of the type 'googleSearch'"),
+        ({"type": "mcp"}, "of the type 'mcp'"),
+    ],
+)
+def test_a_tool_of_the_server_is_named(tool: dict[str, Any], named: str) -> None:
+    assert named in str(read(tools=[tool]).unseen())
+
+
+@pytest.mark.parametrize("more", [{"model": "gpt-4o,dear"}, {"models": ["gpt-4o,dear"]}, {"model": {}}])
 def test_a_name_is_of_one_model(more: dict[str, Any]) -> None:
     """LiteLLM's proxy asks each of them, and a pattern such as gpt-* would match them all."""
-    with pytest.raises(Refusal, match="name"):
+    with pytest.raises(Refusal, match="a name|names of models"):
         read(**more)
 
 

@@ -196,6 +196,11 @@ def test_the_library_over_http_is_the_library(gateway: RunningGateway) -> None:
     answer = gateway.post("/v1/layout", {"sections": sections, "budget": 50, "tokenizer": "o200k_base"})
     assert answer.status == 200, answer.data
     assert answer.json == layout(sections, 50, "o200k_base").to_dict()
+    sections[1]["group"] = "logs"
+    options = {"policy": "degrade", "groups": {"logs": {"max": 20}}}
+    body = {"sections": sections, "budget": 50, "tokenizer": "o200k_base", **options}
+    degraded = gateway.post("/v1/layout", body)
+    assert degraded.json == layout(sections, 50, "o200k_base", **options).to_dict()  # type: ignore[arg-type]
     plan = gateway.post("/v1/plan", {"chunks": ["one", "two"], "model": "stub"})
     assert plan.status == 200, plan.data
     verdict = gateway.post("/v1/enforce", {"chunks": ["word " * 9000], "model": "stub"})

@@ -143,7 +143,7 @@ FOCUSED = {
         ("tx.go:Db.Rollback", "defines no 'Db.Rollback'. Did you mean Rollback?"),
         ("web/app.py:2", {"web/app.py": (2,)}),
         ("web/app.py:6-99", {"web/app.py": (6, 7)}),
-        ("web/app.py:8", "--focus web/app.py:8: the file has 7 lines."),
+        ("web/app.py:8", "focus web/app.py:8: the file has 7 lines."),
         ("web/app.py:Sesion", "defines no 'Sesion'. Did you mean Session?"),
         ("web/app.py:Session.put", "defines no 'Session.put'."),
         ("web:Session", "'web' is a folder, which defines nothing."),

@@ -203,8 +203,9 @@ def _unseen_tool(tools: object) -> str | None:
     """Return a tool that the server runs, in words; None if the list has no such tool."""
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict) and not _is_client_tool(tool):
-            kind = str(tool.get("type"))[:60]
-            return f"a tool of the type {kind!r}, which the server runs, adds input by itself"
+            kind = tool.get("type") or next(filter(_HOSTED_KEY.search, tool), None)
+            named = "without a type and a name" if kind is None else f"of the type {str(kind)[:60]!r}"
+            return f"a tool {named}, which the server runs, adds input by itself"
     return None
 
 

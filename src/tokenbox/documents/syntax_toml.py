@@ -39,7 +39,7 @@ def parse_toml(text: str, name: str | None, first_line: int = 1) -> DocumentSour
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(str(error), text, name, first_line) from None
     except RecursionError:
-        message = "the TOML is nested too deeply; no key of a layout document needs more than 4 levels."
+        message = "the TOML is nested too deeply."
         raise located(DocumentCode.SYNTAX, message, name) from None
     except ValueError:  # from int(), which is limited to 4300 digits, and from _decimal()
         message = "a number in the document has too many digits or too large an exponent to be read."
@@ -55,7 +55,7 @@ def _check_keys(text: str, name: str | None, first_line: int) -> None:
             dots = 0
         dots += token == "."  # no password
         if dots > MAX_DEPTH:
-            message = f"a key here is nested more than {MAX_DEPTH} levels deep; no key needs more than 4."
+            message = f"a key here is nested more than {MAX_DEPTH} levels deep."
             raise located(DocumentCode.SYNTAX, message, name, line)
 
 

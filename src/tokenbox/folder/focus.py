@@ -45,7 +45,7 @@ def in_focus(files: Sequence[File], focus: Iterable[str], memory: CountCache | N
         path, _, part = named.partition(":")
         chosen = _files_of(files, named, path)
         if part and len(chosen) > 1:
-            raise FocusProblem(f"--focus {named}: {path!r} is a folder, which defines nothing.", path=path)
+            raise FocusProblem(f"focus {named}: {path!r} is a folder, which defines nothing.", path=path)
         for file in chosen:
             text, lines = _part_of(file, named, part, memory) if part else (file.data, ())
             found.append(InFocus(text, NamedPath(file.name, lines, is_whole=True)))
@@ -67,11 +67,11 @@ def _files_of(files: Sequence[File], named: str, path: str) -> list[File]:
         names = ", ".join(file.name for file in ending[:_MAX_NAMED])
         more = f" and {len(ending) - _MAX_NAMED} more" if len(ending) > _MAX_NAMED else ""
         problem = f"{len(ending)} files end with {path!r}: {names}{more}. Give more of the path."
-        raise FocusProblem(f"--focus {named}: {problem}", path=path)
+        raise FocusProblem(f"focus {named}: {problem}", path=path)
     last = wanted.rpartition("/")[2]
     by_name = {file.name.rpartition("/")[2]: file.name for file in files}
     hint = _did_you_mean([by_name[name] for name in difflib.get_close_matches(last, by_name, 1)])
-    raise FocusProblem(f"--focus {named}: there is no file {path!r} in the pack.{hint}", path=path)
+    raise FocusProblem(f"focus {named}: there is no file {path!r} in the pack.{hint}", path=path)
 
 
 def _part_of(file: File, named: str, part: str, memory: CountCache | None) -> tuple[bytes, tuple[int, ...]]:
@@ -90,7 +90,7 @@ def _part_of(file: File, named: str, part: str, memory: CountCache | None) -> tu
         if last < first:
             chosen, problem = [], f"line {last:,} is before line {first:,}. Write {last}-{first}."
     if not chosen:
-        raise FocusProblem(f"--focus {named}: {problem}", path=file.name)
+        raise FocusProblem(f"focus {named}: {problem}", path=file.name)
     lines = (line for piece in chosen for line in range(piece.first + 1, piece.last + 1))
     return (
         b"".join(file.data[piece.start : piece.end] for piece in chosen),

@@ -124,7 +124,7 @@ def split(
             name = getattr(block, "path", None) or getattr(block, "title", None) or "the tree"
             raise SplitProblem(
                 f"{name} alone has {size:,} tokens, {size - limit:,} over the {limit:,} of a part. "
-                f"Use --split {size}.",
+                f"Raise the limit of a part to {size}.",
                 size=size,
                 limit=limit,
             )

@@ -178,7 +178,7 @@ def call_of(
     """Return a parsed body, ``data`` in bytes, as a call. Raises :class:`Refusal` (400)."""
     check_fields(body)
     model = body.get("model")
-    if not isinstance(model, str) or not model:
+    if model is None or model == "":
         raise invalid_request("model is missing: it names the model that is to answer.", "model")
     if not is_name(model):
         raise invalid_request(

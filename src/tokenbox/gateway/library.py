@@ -13,6 +13,7 @@ from tokenbox.compose.sections import layout
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.counters import tokenizer_of
 from tokenbox.conversation.pieces import open_session
+from tokenbox.engine.result import Policy
 from tokenbox.errors import CodeNotAllowed, UnknownTokenizer
 from tokenbox.gateway.refusals import invalid_request
 from tokenbox.policy import Chunks, GuardLimits, enforce, pack, read_chunks
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 STRATEGIES = ("box", "ladder", "window", "worth")
-_LAYOUT = {"sections", "budget", "tokenizer", "separator", "reclaim"}
+_LAYOUT = {"sections", "budget", "tokenizer", "separator", "policy", "groups", "reclaim"}
 _LIMITS = {"max_ctx", "reserve_out", "headroom", "max_input"}
 
 
@@ -65,6 +66,8 @@ def layout_of(body: dict[str, Any]) -> dict[str, Any]:
         body.get("budget"),  # type: ignore[arg-type]  # checked by the library, in its own words
         _tokenizer(body),
         body.get("separator", "\n\n"),
+        policy=body.get("policy", Policy.FACET),
+        groups=body.get("groups"),
         reclaim=body.get("reclaim", False),
     )
     return result.to_dict()

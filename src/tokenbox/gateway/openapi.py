@@ -238,6 +238,8 @@ OPERATIONS: dict[tuple[str, str], tuple[str, dict[str, Any] | None, dict[str, An
             sections={"type": "array", "items": _SECTION},
             budget=_COUNT,
             tokenizer=_TOKENIZER,
+            policy={"enum": ["facet", "degrade"]},
+            groups=_OBJECT,
         ),
         _OBJECT,
     ),
