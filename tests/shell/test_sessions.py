@@ -374,3 +374,10 @@ def test_another_shell_that_is_faster_twice_does_not_end_the_storing(
     assert session.record.stored is not None
     assert len(session.record.history()) == 4
     assert [notice for notice in heard.notices if "not stored" in notice] == []
+
+
+def test_a_file_that_cannot_be_written_is_named_with_the_reason(start: Begin, llama: LlamaServer) -> None:
+    session, heard = start(llama.url)
+    take(session, "hello")
+    take(session, ":export /nonexistent/talk.md")
+    assert heard.problems[-1].message == "/nonexistent/talk.md cannot be written: No such file or directory."

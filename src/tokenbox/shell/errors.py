@@ -6,6 +6,7 @@
     ├── BadArguments                bad_arguments            invalid arguments of a ``:`` command
     ├── ModelNotConfigured          model_not_configured     a model that is not in the settings
     ├── NoModel                     no_model                 no model is chosen, or it has no endpoint
+    ├── NoRoom                      no_room                  the whole window is reserved for the answer
     ├── NoSummary                   no_summary               the model did not write a summary
     ├── KeyNotSent                  key_not_sent             a missing key, or one that must not be sent
     ├── NoSuchItem                  no_such_item             an item, file or handle that does not exist
@@ -57,6 +58,10 @@ class NoModel(ShellError, code="no_model"):
             '[models.local] with endpoint = "http://127.0.0.1:8080" to '
             f"{'your settings' if file is None else file}."
         )
+
+
+class NoRoom(ShellError, code="no_room"):
+    """The context window is not larger than what is reserved for the answer. The message has a fix."""
 
 
 class NoSummary(ShellError, code="no_summary"):

@@ -16,9 +16,10 @@ from tokenbox.engine.steps import WindowAction, WindowStep
 from tokenbox.errors import plural
 from tokenbox.ledger import Category, Outcome
 from tokenbox.shell.calls import call, check_cap, price_now
-from tokenbox.shell.errors import NoSummary
+from tokenbox.shell.errors import NoRoom, NoSummary
 from tokenbox.shell.picture import warning
 from tokenbox.shell.screen import figure, in_tokens
+from tokenbox.tokenizers.ownership import key_of_model
 
 if TYPE_CHECKING:
     from tokenbox.conversation import Enforced, Evicted
@@ -44,14 +45,24 @@ def warn_if_full(session: Session) -> None:
 
 
 def fit_window(session: Session) -> None:
-    """Set the budget to the wanted one, or to what the model's window allows besides the answer."""
+    """Set the budget to the wanted one, or to what the model's window allows besides the answer.
+
+    Raises :class:`NoRoom` if it allows nothing.
+    """
     conversation, limits = session.context.conversation, session.models.limits()
+    if limits is not None and limits.input_limit <= 0:
+        name = session.models.name
+        key = key_of_model(name, "reserve_out") if name else "policy.reserve_out"
+        raise NoRoom(
+            f"the window of {session.models.label} is {plural(limits.max_ctx, 'token')}, and "
+            f"{limits.reserve_out:,} are reserved for the answer, so that nothing can be sent. Reserve less: "
+            f"tokenbox config set {key} {limits.max_ctx // 4}"
+        )
     if session.settings.low_water == AUTO:
         conversation.low_water = low_water(price_now(session))
     budget = session.wanted_budget
     if limits is not None:
-        room = limits.input_limit
-        budget = min(budget, room if room > 0 else limits.max_ctx)
+        budget = min(budget, limits.input_limit)
     if conversation.token_budget != budget:
         conversation.token_budget = budget
         if limits is not None and budget < session.wanted_budget:

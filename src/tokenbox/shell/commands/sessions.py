@@ -225,7 +225,8 @@ def write(path: str, text: str) -> None:
     try:
         replace(Path(os.path.realpath(path)), text.encode(errors="replace"), new=OWN)
     except (OSError, ValueError) as error:
-        raise SessionFailed(f"{path} cannot be written: {error}.") from None
+        why = getattr(error, "strerror", None) or error
+        raise SessionFailed(f"{path} cannot be written: {why}.") from None
 
 
 def _is_saved(path: str) -> bool:
