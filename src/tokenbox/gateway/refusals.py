@@ -12,20 +12,19 @@ from tokenbox.providers.framing import frame
 
 # Status: OpenAI's error type, Anthropic's error type (docs of both APIs).
 _TYPES = {
-    400: ("invalid_request_error", "invalid_request_error"),
     401: ("authentication_error", "authentication_error"),
     403: ("permission_error", "permission_error"),
     404: ("not_found_error", "not_found_error"),
-    405: ("invalid_request_error", "invalid_request_error"),
     408: ("timeout_error", "timeout_error"),
     413: ("invalid_request_error", "request_too_large"),
-    415: ("invalid_request_error", "invalid_request_error"),
     429: ("rate_limit_error", "rate_limit_error"),
-    431: ("invalid_request_error", "invalid_request_error"),
-    500: ("server_error", "api_error"),
-    502: ("server_error", "api_error"),
     503: ("server_error", "overloaded_error"),
     504: ("server_error", "timeout_error"),
+}
+# Those of all other statuses, by the first digit.
+_OTHER_TYPES = {
+    4: ("invalid_request_error", "invalid_request_error"),
+    5: ("server_error", "api_error"),
 }
 
 
@@ -49,7 +48,7 @@ class Refusal(Exception):
         return Reply.of(self.body(style, request_id), self.status, self.headers)
 
     def body(self, style: ErrorStyle, request_id: str) -> dict[str, object]:
-        openai, anthropic = _TYPES.get(self.status, ("server_error", "api_error"))
+        openai, anthropic = _TYPES.get(self.status) or _OTHER_TYPES[self.status // 100]
         extra: dict[str, object] = {} if self.tokenbox is None else {"tokenbox": dict(self.tokenbox)}
         if style is ErrorStyle.ANTHROPIC:
             message = self.message if self.anthropic_message is None else self.anthropic_message
