@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from tests.providers.fake import raw
 from tests.waiting import SECONDS
 from tokenbox import count
 from tokenbox.cli import layout, streams, terminal
+from tokenbox.ledger import Call
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -700,3 +702,21 @@ def test_a_revoked_key_keeps_its_name(tokenbox: CommandLine) -> None:
         "error: there is a key named 'alice' already, and a revoked key keeps its name. "
         "Choose another name. (gateway_key)\n"
     )
+
+
+def test_a_line_of_json_ends_with_a_line_feed_only(tokenbox: CommandLine) -> None:
+    """A text may have other line breaks, which JSON need not escape, and a file a byte order mark."""
+    messages = [
+        {"role": "user", "content": "one\u2028two\x85three"},
+        {"role": "assistant", "content": "four"},
+    ]
+    requests = ({"model": "gpt-4o", "messages": messages[:number]} for number in (1, 2))
+    lines = [json.dumps(request, ensure_ascii=False) for request in requests]
+    result = tokenbox("cache", "-", stdin="\r\n".join(["\ufeff" + lines[0], lines[1]]).encode())
+    assert result.status == 0, result.err
+    assert b"request 2: extends the previous request" in result.out
+    call = Call("id", datetime(2026, 11, 20, tzinfo=UTC), "a\u2028b")
+    line = b"\xef\xbb\xbf" + streams.json_bytes(call.to_dict(), one_line=True)
+    result = tokenbox("cost", "--import", "-", "--database", "calls.db", stdin=line)
+    assert result.status == 0, result.err
+    assert result.out.startswith(b"1 call read, 1 of them new")

@@ -98,8 +98,8 @@ def test_the_keys_of_a_team_share_its_quotas(operated: Operated) -> None:
     assert operated.chat(keys[0], model="other").json["error"]["code"] == "model_not_allowed"
     removed = operated.admin("DELETE", "/admin/teams/research")
     assert (removed.status, removed.json["error"]["code"]) == (409, "gateway_owner")
-    refused = operated.admin("POST", "/admin/keys", {"name": "dan", "team": "none"})
-    assert (refused.status, refused.json["error"]["type"]) == (409, "invalid_request_error")
+    no_team = operated.admin("POST", "/admin/keys", {"name": "dan", "team": "none"})
+    assert (no_team.status, no_team.json["error"]["type"]) == (409, "invalid_request_error")
 
 
 def test_a_quota_of_a_user_holds_beside_that_of_the_key(operated: Operated) -> None:

@@ -78,7 +78,7 @@ def _requests(file: str) -> list[dict[str, Any]]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         try:
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+            found = [json.loads(line) for line in text.split("\n") if line.strip()]
         except (ValueError, RecursionError) as error:
             raise UsageProblem(f"{shown_name(file)} is neither JSON nor JSON lines: {error}.") from None
     bodies = found if isinstance(found, list) else [found]

@@ -134,7 +134,7 @@ def _import(name: str, where: str | None) -> None:
 
     calls = [
         _call(line, streams.shown_name(name), number)
-        for number, line in enumerate(streams.read_text(name).splitlines(), 1)
+        for number, line in enumerate(streams.read_syntax(name).split("\n"), 1)
         if line.strip()
     ]
     with open_store(where) as store:
