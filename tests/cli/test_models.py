@@ -36,6 +36,17 @@ def test_a_correction_is_shown_with_what_it_corrects(tokenbox: CommandLine) -> N
     assert (dispute["rule"], [figure["value"] for figure in dispute["others"]]) == ("configured", [272_000])
 
 
+def test_the_window_of_the_settings_is_shown_as_the_guard_uses_it(tokenbox: CommandLine) -> None:
+    assert tokenbox("config", "set", "models.mini.model", "gpt-5-mini").status == 0
+    assert tokenbox("config", "set", "models.mini.max_ctx", "9000").status == 0
+    found = json.loads(tokenbox("models", "gpt-5-mini", "--json").out)["models"]
+    (info,) = [one for one in found if one["id"] == "gpt-5-mini"]
+    assert info["context_window"] == {"value": 9_000, "source": ".tokenbox/config.toml:3", "date": None}
+    assert [one["rule"] for one in info["disagreements"] if one["limit"] == "context_window"] == [
+        "configured"
+    ]
+
+
 def test_a_long_list_is_cut_and_says_so(tokenbox: CommandLine) -> None:
     few, many = tokenbox("models", "gpt-5"), tokenbox("models", "gpt-5", "--all")
     assert re.search(r"\d+ more: tokenbox models gpt-5 --all", few.err)

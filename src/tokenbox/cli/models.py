@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 
@@ -94,7 +94,7 @@ def _ask_servers(config: Config) -> None:
 def _found(
     wanted: str, config: Config, discovered: Mapping[str, ModelLimits], *, everyone: bool
 ) -> tuple[list[ModelInfo], int]:
-    configured = config.catalog_limits()
+    configured = _configured(config)
     infos = tokenbox.catalog.find(
         wanted, configured=configured, discovered=discovered, makers_only=not everyone
     )
@@ -111,6 +111,16 @@ def _found(
         return [info for info in infos if info.max_output_tokens is not None or info.id in own], 0
     shown = infos if everyone else infos[:MAX_SHOWN]
     return shown, len(infos) - len(shown)
+
+
+def _configured(config: Config) -> dict[str, ModelLimits]:
+    """Return the user's own figures: those of ``[catalog.MODEL]``, and the windows of ``[models.NAME]``."""
+    found = config.catalog_limits()
+    for name in config.names("models"):
+        model, window = config.model_id(name), config.stated(name).context_window
+        if window is not None:
+            found[model] = replace(found.get(model, ModelLimits()), context_window=window)
+    return found
 
 
 @dataclass
