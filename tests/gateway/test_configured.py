@@ -186,7 +186,7 @@ def test_two_upstreams_of_a_command_have_names_of_their_own(tmp_path: Path) -> N
         settings_from(str(tmp_path), {}, ["a=http://127.0.0.1:1", "a=http://127.0.0.1:2"], env={})
 
 
-@pytest.mark.parametrize("model", ["any", "gpt-5.1", 'org/own\'s "x"'])
+@pytest.mark.parametrize("model", ["any", "gpt-5.1", 'org/own\'s "x"', "a#1", "\U0001f600"])
 def test_a_model_without_a_window_gets_one_by_the_command_of_its_refusal(tmp_path: Path, model: str) -> None:
     call = read_call(
         CHAT,

@@ -344,14 +344,17 @@ def _quoted(part: str) -> str:
     return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
 
+_PARSED = "the value of a parsed key"
+
+
 def parse_key(text: str) -> KeyName | None:
     """Parse a key as in TOML; None if it is invalid."""
-    try:
-        found: object = tomllib.loads(f"{text}=0") if "\n" not in text and "#" not in text else None
+    try:  # a key may have a value and a # before this one, which is then a comment
+        found: object = None if "\n" in text else tomllib.loads(f"{text}={_PARSED!r}")
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
         return None
     name = []
     while isinstance(found, dict) and len(found) == 1:
         ((part, found),) = found.items()
         name.append(part)
-    return tuple(name) if name and found == 0 else None
+    return tuple(name) if name and found == _PARSED else None

@@ -247,7 +247,8 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
 
 def key_of_model(model: str, part: str) -> str:
     """Return the key ``models.MODEL.part`` as one word of a command line."""
-    return shlex.quote(f"models.{model if _BARE_KEY.fullmatch(model) else json.dumps(model)}.{part}")
+    quoted = json.dumps(model, ensure_ascii=False).replace("\x7f", "\\u007F")  # TOML has no surrogates
+    return shlex.quote(f"models.{model if _BARE_KEY.fullmatch(model) else quoted}.{part}")
 
 
 FAMILIES: Final = TokenizerFamilies(lookups.family_of)
