@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +46,15 @@ def test_the_window_of_the_settings_is_shown_as_the_guard_uses_it(tokenbox: Comm
     assert [one["rule"] for one in info["disagreements"] if one["limit"] == "context_window"] == [
         "configured"
     ]
+
+
+def test_the_command_for_a_correction_is_one_for_any_name(tokenbox: CommandLine) -> None:
+    name = "the house's model"
+    assert tokenbox("config", "set", f'catalog."{name}".context_window', "9000").status == 0
+    (line,) = tokenbox("models", name).err.splitlines()
+    program, *command = shlex.split(line.removeprefix("To correct a figure: "))
+    assert program == "tokenbox"
+    assert tokenbox(*command).status == 0
 
 
 def test_a_long_list_is_cut_and_says_so(tokenbox: CommandLine) -> None:

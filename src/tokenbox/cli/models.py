@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -63,8 +64,8 @@ def models(
     if left_out:
         write_error(f"{left_out:,} more: tokenbox models {printable(wanted)} --all\n".replace("  ", " "))
     if infos:
-        key = key_text(("catalog", infos[0].id, "max_input_tokens"))
-        write_error(f"To correct a figure: tokenbox config set '{key}' 100000\n")
+        key = shlex.quote(key_text(("catalog", infos[0].id, "max_input_tokens")))
+        write_error(f"To correct a figure: tokenbox config set {key} 100000\n")
 
 
 def _day(text: str | None) -> date:
