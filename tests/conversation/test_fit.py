@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -291,3 +292,37 @@ def test_many_short_messages_leave_only_as_far_as_needed(more: int) -> None:
     messages = [user("word") if number % 2 == 0 else answer("word") for number in range(402)]
     made = tokenbox.fit(messages, 200, ChatFormat.from_server(count, "a server"))
     assert 180 < made.count.total <= 200
+
+
+def test_estimates_of_messages_lose_no_more_than_a_server_needs() -> None:
+    """Whatever its texts and markers cost, what fits by its count is not refused, and hardly more leaves."""
+    draw = Random(1)
+    for _ in range(100):
+        number, marker, beside = (draw.choice(sizes) for sizes in ((20, 60, 100), (1, 4, 12), (0, 20, 150)))
+        half, per_token = draw.choice((0, 1)), draw.choice((1, 2, 3, 4, 6))
+        texts = ["word " * draw.choice((1, 2, 5, 5, 5, 30, 200)) for _ in range(number)]
+        messages = [user(text) if at % 2 == 0 else answer(text) for at, text in enumerate(texts)]
+        messages.append(user("last"))
+
+        def count(body: dict[str, Any]) -> int:
+            sent = body["messages"]
+            size = beside + marker * len(sent) + half * len(sent) // 2  # noqa: B023  # used at once
+            return size + sum(len(message["content"]) // per_token for message in sent)  # noqa: B023
+
+        least, total = count({"messages": messages[-1:]}), count({"messages": messages})
+        budget = draw.randrange(least, total)
+        made = tokenbox.fit(messages, budget, ChatFormat.from_server(count, "a server"))
+        assert made.count.total <= budget
+        kept = [message for message in made if message in messages]
+        assert count({"messages": messages[-len(kept) - 16 :]}) > budget
+
+
+def test_estimates_far_above_the_count_of_a_server_refuse_nothing_that_fits() -> None:
+    def count(body: dict[str, Any]) -> int:
+        return 8 + sum(len(message["content"]) // 20 for message in body["messages"])
+
+    messages = [user("word "), answer("word " * 80), user("word "), answer("word " * 20), user("last")]
+    assert count({"messages": messages}) == 33
+    made = tokenbox.fit(messages, 10, ChatFormat.from_server(count, "a server"))
+    assert made.count.total == 8
+    assert list(made)[-1] == user("last")

@@ -281,33 +281,41 @@ class CountedWindow:
     def _plan_that_fits(self, limits: WindowLimits) -> EvictionPlan:
         """Return a plan; if sizes are estimates, the smallest one found that fits by the counter.
 
-        Each plan corrects the previous one by the counter's figure, bisecting between a plan that frees too
-        little and one that frees enough.
+        Each plan corrects the previous one by the counter's figure. Where that does not halve the excess, or
+        leads back, it bisects between a plan that frees too little and one that frees enough.
         """
         made = plan(self.window, limits, self)
         budget = limits.budget
         if self.session.sums or budget is None or self.window.total <= budget:
             return made
+        if made.total > budget and self.least(limits)[1] > budget:
+            return made
         extra, too_little, enough = 0, budget - self.window.total, made.total + self.window.total
-        found, counted, fewest = None, 0, 0
+        found, counted, fewest, excess = None, 0, 0, 2 * self.window.total
         for _ in range(_TRIES):
-            total = 2 * budget + 1 if made.total > budget else self._total_with(made)
-            over = total - budget
-            if over > 0:
-                too_little, fewest = extra, len(made.steps)
+            nearer = enough
+            if made.total > budget:  # not even all that may leave is so much
+                enough = extra
             else:
-                found, counted, enough = made, total, extra
+                total = self._total_with(made)
+                over = total - budget
+                nearer = extra + over if 2 * over <= excess else enough
+                if over > 0:
+                    too_little, fewest, excess = extra, len(made.steps), over
+                else:
+                    found, counted, enough = made, total, extra
             if found is not None and len(found.steps) <= fewest + 1:
                 break
-            extra = extra + over if too_little < extra + over < enough else (too_little + enough) // 2
+            extra = nearer if too_little < nearer < enough else (too_little + enough) // 2
             if not too_little < extra < enough:
                 break
             made = plan(self.window, limits, self, extra)
-        if found is not None:
-            return replace(found, steps=_as_counted(found.steps, self.window.total, counted, budget))
-        smallest = plan_minimum(self.window, limits, self)
-        fits = self._total_with(smallest) <= budget
-        return smallest if fits else plan(self.window, replace(limits, budget=None), self)
+        if found is None:
+            found = plan_minimum(self.window, limits, self)
+            counted = self._total_with(found)
+        if counted > budget:
+            return plan(self.window, replace(limits, budget=None), self)
+        return replace(found, steps=_as_counted(found.steps, self.window.total, counted, budget))
 
     def _total_with(self, made: EvictionPlan) -> int:
         """Return the counter's total of the request with the changes of a plan."""
@@ -403,6 +411,7 @@ def _as_counted(steps: Sequence[WindowStep], before: int, after: int, budget: in
             before=counted(step.before),
             after=counted(step.after),
             over=max(1, counted(step.before) - budget) if step.reason is WindowReason.OVER else step.over,
+            limit=budget if step.reason is WindowReason.OVER else step.limit,
         )
         for step in steps
     ]

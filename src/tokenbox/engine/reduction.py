@@ -126,7 +126,7 @@ class _Planning:
             least = LEAST_CUT * len(sizes)
             if cut := self._cut_to(sizes, least, media=True) or self._cut_to(sizes, least, media=False):
                 self._shorten_to(cut, WindowAction.CUT, WindowReason.OPEN_ROUND, 0, 0)
-        self._reduce(-1 - self._plan.total, WindowReason.OVER)
+        self._reduce(self._window.base - 1, WindowReason.OVER)  # no eviction reaches the base
         return self._plan
 
     def run_restored(self) -> EvictionPlan:
