@@ -11,6 +11,7 @@ import pytest
 import tokenbox
 from tests.conversation.agents import WORDS, round_of, text
 from tests.conversation.test_window_of_agents import parted
+from tokenbox import ChatFormat
 from tokenbox.conversation.relevance import ItemText, choose, pieces_of, ranked
 from tokenbox.errors import InvalidBudget
 
@@ -171,3 +172,19 @@ def test_a_running_conversation_sends_what_each_question_needs() -> None:
     assert running.enforce_budget().fits
     with pytest.raises(InvalidBudget, match="low_water=1"):
         tokenbox.Conversation(token_budget=10, query="last", low_water="0.5").enforce_budget()
+
+
+@pytest.mark.parametrize("per_token", [1, 3, 8])
+def test_a_budget_is_used_whatever_a_server_counts_for_texts_and_markers(per_token: int) -> None:
+    """Estimates of texts lack most of it, or are twice as much."""
+
+    def count(body: dict[str, Any]) -> int:
+        return sum(12 + len(message["content"]) // per_token for message in body["messages"])
+
+    words = ("alpha", "beta", "gamma", "delta")
+    texts = [" ".join(words[at % 4 :] * (1 + at % 7)) for at in range(80)]
+    roles = ("user", "assistant")
+    messages = [{"role": roles[at % 2], "content": words} for at, words in enumerate([*texts, "last"])]
+    budget = count({"messages": messages}) // 2
+    made = tokenbox.fit(messages, budget, ChatFormat.from_server(count, "a server"), query="gamma")
+    assert budget * 7 // 8 < made.count.total <= budget

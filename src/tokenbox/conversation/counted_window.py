@@ -126,6 +126,7 @@ class CountedWindow:
             if self.shown[number] is not self.given[number]:
                 self.window.full[number] += share - self._share
         self._share = share
+        self.window.base += total - self.window.total
 
     def count_with(self, session: RunningCount, tokenizer: Tokenizer, frame: Frame) -> None:
         """Switch to another counter, and set the frame. If it raises, the present one stays."""
@@ -156,7 +157,6 @@ class CountedWindow:
                 limits = replace(limits, budget=None)
             else:
                 self._spread_over(total, budget)
-                self.window.base += total - self.window.total
         return self._commit(self._plan_that_fits(limits))
 
     def restore(self, limits: WindowLimits) -> list[WindowStep]:
@@ -190,6 +190,8 @@ class CountedWindow:
         before = self.settle().total
         if before <= budget:
             return []
+        if not self.session.sums:
+            self._spread_over(before, budget)
         parts = self.window.parts()
         texts = [[self._text(number) for number in part] for part in parts]
         order = ranked(texts, query)
@@ -201,7 +203,7 @@ class CountedWindow:
             items = {number: None if form is None else form.item for number, form in changes.items()}
             free = budget - self.session.total_with(items)
             tries.append((free, changes))
-            if room <= 0 or 0 <= free <= budget // _SPREAD_AT // 2:
+            if max(room, free) <= 0 or 0 <= free <= budget // _SPREAD_AT // 2:
                 break
             room += free
         # The try with the least free room, or, if all are over the budget, with the least excess.
