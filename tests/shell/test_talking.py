@@ -542,9 +542,7 @@ def test_the_budget_is_what_the_window_has_room_for(start: Begin, start_llama: S
     assert session.context.budget == 400
 
 
-def test_a_window_that_the_answer_takes_whole_is_an_error(
-    start: Begin, llama: LlamaServer
-) -> None:
+def test_a_window_that_the_answer_takes_whole_is_an_error(start: Begin, llama: LlamaServer) -> None:
     tiny = f'model = "tiny"\n[models.tiny]\nendpoint = "{llama.url}"\nmax_ctx = 200\n'
     session, heard = start(settings=tiny, flags={"policy.reserve_out": 200})
     take(session, "hello")
