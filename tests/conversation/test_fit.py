@@ -185,7 +185,7 @@ def test_the_record() -> None:
         {"messages": [3], "evicted": [], "shortened": [], "decision": "kept", "base_size": 1, "size": 1},
     ]
     assert json.loads(json.dumps(record)) == record
-    assert "evicted 2 messages (24 -> 10): the whole was 12 tokens over" in fitted.explain()
+    assert "evicted 2 messages (24 -> 10): the total was 12 tokens over" in fitted.explain()
     assert fit(messages, 12, len).digest == fitted.digest
     assert fit(messages, 13, len).digest != fitted.digest
 

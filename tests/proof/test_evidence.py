@@ -59,7 +59,7 @@ def test_of_a_layout() -> None:
         "action": "truncate",
         "before": 23,
         "after": 8,
-        "why": "the whole was 15 over the budget",
+        "why": "the total was 15 over the budget",
     }
 
 

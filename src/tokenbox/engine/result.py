@@ -42,12 +42,12 @@ class Reason(StrEnum):
     """Why a step was taken. The value is the template of the sentence shown to a person."""
 
     SHARE = "took in {items} within its share of {limit} tokens"
-    OVER = "the whole was {over} over the budget"
-    STILL_OVER_WITHOUT = "the whole was {over} over the budget, and over it even without this section"
-    NOTHING_LEFT = "the whole was {over} over the budget, and a cut of at most {limit} left no text"
-    BELOW_MIN = "the whole was {over} over the budget, and no cut of {limit} or less reached the minimum"
-    CUT_NOT_ENOUGH = "the whole was {over} over the budget, and a cut to its minimum did not change that"
-    AT_LEAST = "the whole was {over} over the budget, with every section as small as it may be"
+    OVER = "the total was {over} over the budget"
+    STILL_OVER_WITHOUT = "the total was {over} over the budget, and over it even without this section"
+    NOTHING_LEFT = "the total was {over} over the budget, and a cut of at most {limit} left no text"
+    BELOW_MIN = "the total was {over} over the budget, and no cut of {limit} or less reached the minimum"
+    CUT_NOT_ENOUGH = "the total was {over} over the budget, and a cut to its minimum did not change that"
+    AT_LEAST = "the total was {over} over the budget, with every section as small as it may be"
     OWN_MAX = "it was {over} over its maximum"
     GROUP_MAX = "its group was {over} over its maximum"
     GROUP_MIN = "its group would have been below its minimum"
@@ -111,7 +111,7 @@ class SectionResult:
 class StepLog:
     """The steps of a layout: consecutive drops as columns, then ``rest``.
 
-    A layout may drop a hundred thousand sections, without which the whole was still over the budget. Their
+    A layout may drop a hundred thousand sections, without which the total was still over the budget. Their
     steps are made when the log is read. ``before``: the size of every section before the drops. ``totals``
     returns the total before each drop.
     """

@@ -44,11 +44,11 @@ class WindowReason(StrEnum):
 
     UNSENDABLE = "no server takes a tool call without its results, or a result without its call"
     TURNS = "there were {over} exchanges more than the {limit} allowed"
-    OVER = "the whole was {over} tokens over the budget of {limit}"
+    OVER = "the total was {over} tokens over the budget of {limit}"
     AHEAD = "making room for more requests, down to about {limit} tokens, keeps the prompt's start for longer"
     OPEN_ROUND = "what must stay was {over} tokens over the budget of {limit} by itself"
     LESS_WORTH = (
-        "the whole was {over} tokens over the budget of {limit}; what stays is nearer to the question"
+        "the total was {over} tokens over the budget of {limit}; what stays is nearer to the question"
     )
     ROOM = "what left made more room than was needed: {over} tokens of {limit} were free"
 
