@@ -463,7 +463,7 @@ def test_parts_are_within_their_limit_and_lose_nothing(folder: Make) -> None:
     assert len(parts) > 1
     assert all(len(part.text.encode()) == part.total <= 700 for part in parts)
     assert [n for part in parts for n in range(9) if f"text {n} " in part.text] == list(range(9))
-    with pytest.raises(SplitProblem, match="--split"):
+    with pytest.raises(SplitProblem, match="Raise the limit of a part to 158"):
         split(pack, "utf8-bytes", 60)
 
 
