@@ -179,18 +179,7 @@ TAKES_OBJECTS = (
 )
 
 
-# Each turn looks at those after it, up to the first that is no result, as Gemma 4 does.
-LOOKS_AHEAD = (
-    "{% for m in messages %}<|im_start|>{{ m.content }}{% set ns = namespace(ends=false) %}"
-    "{% for k in range(loop.index0 + 1, messages | length) %}{% if not ns.ends %}"
-    "{% if messages[k].role == 'tool' %}{{ messages[k].content }}{% else %}{% set ns.ends = true %}"
-    "{% endif %}{% endif %}{% endfor %}"
-    "{% for other in messages[loop.index:] %}{% if other.role != 'tool' %}{% break %}{% endif %}+"
-    "{% endfor %}<|im_end|>{% endfor %}"
-)
-
-
-@pytest.mark.parametrize("name", ["looks back", "keeps places", "looks ahead", "takes objects"])
+@pytest.mark.parametrize("name", ["looks back", "keeps places", "takes objects"])
 def test_only_what_is_new_is_rendered(name: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     take = Fold.take
@@ -200,7 +189,7 @@ def test_only_what_is_new_is_rendered(name: str, model: Model, monkeypatch: pyte
         return take(self, scope, at, items, out)
 
     monkeypatch.setattr(Fold, "take", counting)
-    source = {**OWN, "takes objects": TAKES_OBJECTS, "looks ahead": LOOKS_AHEAD}[name]
+    source = {**OWN, "takes objects": TAKES_OBJECTS}[name]
     session = ChatFormat.open(model.folder, template=source).session()
     chance = random.Random(1)
     items = [item for n in range(100) for item in read_items(exchange(chance, n))]

@@ -7,8 +7,7 @@ reads and writes, and apply the records of turns that would do the same
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2.exceptions import TemplateRuntimeError
@@ -23,25 +22,13 @@ from tokenbox.conversation.folding import (
     KEEP_PLACE,
     LENGTH,
     NUMBERS,
-    PLACES_TO_END,
-    FoldingSandbox,
+    FoldingEnvironment,
 )
 from tokenbox.conversation.llama.fold import Fold
 from tokenbox.conversation.llama.run import MISSING, Run, Scope
 from tokenbox.conversation.llama.tracked import TrackedLoop, TrackedMessages, TrackedNamespace
-from tokenbox.conversation.llama.turns import (
-    ANY,
-    MANY,
-    NEAR,
-    OPAQUE,
-    START,
-    Key,
-    NotLocal,
-    Placed,
-    Within,
-    with_bounds,
-)
-from tokenbox.conversation.template import ChatTemplate, Sandbox
+from tokenbox.conversation.llama.turns import ANY, MANY, NEAR, OPAQUE, Key, NotLocal, Placed, with_bounds
+from tokenbox.conversation.template import ChatTemplate, Environment
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -56,7 +43,7 @@ _BESIDE_IT: Final = {"previtem": "previous", "nextitem": "next"}
 class FoldedTemplate(ChatTemplate):
     """A chat template that is rendered in pieces: texts, and segments of turns rendered before."""
 
-    sandbox = FoldingSandbox
+    sandbox = FoldingEnvironment
 
     def pieces(
         self, variables: Mapping[str, object], messages: list[Any], track: Track, now: dt.datetime | None
@@ -68,7 +55,6 @@ class FoldedTemplate(ChatTemplate):
             COMPARE: render.compare,
             KEEP_PLACE: render.keep_place,
             BESIDE: render.beside,
-            PLACES_TO_END: render.places_to_end,
             "namespace": render.namespace,
             "strftime_now": render.run.date,
             **variables,
@@ -82,7 +68,7 @@ class FoldedTemplate(ChatTemplate):
 class _Render:
     """One render: the functions that a folded template calls. ``pieces``: what it has written so far."""
 
-    def __init__(self, environment: FoldingSandbox, track: Track, now: dt.datetime | None) -> None:
+    def __init__(self, environment: FoldingEnvironment, track: Track, now: dt.datetime | None) -> None:
         self._environment = environment
         self._track = track
         self.run = Run(now)
@@ -167,7 +153,7 @@ class _Render:
         else:
             raise TemplateRuntimeError("cannot assign attribute on non-namespace object")
 
-    def beside(self, loop: object, offset: int, values: object, is_rest: bool) -> object:  # noqa: FBT001  # of a call
+    def beside(self, loop: object, offset: int, values: object, is_rest: bool) -> object:  # noqa: FBT001
         """Read a message, or the rest of the messages, by the place in the loop, noted by its distance."""
         track = self._track
         if isinstance(loop, ShownLoop) and isinstance(values, ShownMessages):
@@ -179,27 +165,6 @@ class _Render:
                 return self._environment.undefined(obj=values, name=str(at)) if found is MISSING else found
         place = self._at(loop, offset)
         return self._environment.getitem(values, slice(place, None) if is_rest else place)
-
-    def places_to_end(self, start: object, values: Any) -> Iterable[int]:
-        """Return the places of messages from one on.
-
-        If a loop ends before the last of them, only that there are so many is noted as read.
-        """
-        places: Any = self._environment.globals["range"]
-        record = self._track.record
-        is_near = isinstance(values, ShownMessages) and record is not None and START in record.reads
-        if not is_near or type(start) is not int:
-            found: Iterable[int] = places(start, len(values))
-            return found
-        return self._noted(places(start, len(values.__wrapped__.plain)), values)
-
-    def _noted(self, places: Iterable[int], values: ShownMessages) -> Iterator[int]:
-        track = self._track
-        for place in places:
-            size = "w", "len", track.key_of(values.__wrapped__)
-            track.note(size, Within(place + 1 - track.start, math.inf))
-            yield place
-        len(values)
 
     def _at(self, loop: object, offset: int) -> Any:  # undefined where there is no loop
         return self._environment.getattr(loop, "index0") + offset
@@ -218,23 +183,17 @@ class ShownMessages(Sequence[Any]):
         return bool(self.__wrapped__)
 
     def __getitem__(self, place: Any) -> Any:
-        given = self.__wrapped__
-        if isinstance(place, int) and 0 <= place < len(given.plain):
-            return given.at(place)
-        found = given[place]
+        found = self.__wrapped__[place]
         return ShownMessages(found) if isinstance(place, slice) else found
 
     def __iter__(self) -> Iterator[Any]:
         """Note messages beside the turn when they are taken, since a loop may end before the last."""
         given = self.__wrapped__
-        if given.after is None:
+        if given.after is None or len(given.plain) > MANY:
             yield from given
             return
         for place, message in enumerate(given.plain):
-            if place < MANY:
-                given.track.note((NEAR, given.after + place), message)
-            else:
-                given.track.forget()
+            given.track.note((NEAR, given.after + place), message)
             yield message
         given.track.note((NEAR, given.after + len(given.plain)), MISSING)
 
@@ -258,7 +217,7 @@ class ShownMessages(Sequence[Any]):
 class ShownLoop:
     """The variable ``loop`` of a tracked loop as Jinja2 sees it."""
 
-    def __init__(self, given: TrackedLoop, environment: Sandbox) -> None:
+    def __init__(self, given: TrackedLoop, environment: Environment) -> None:
         self.__wrapped__ = given
         self._undefined = environment.undefined
 

@@ -14,17 +14,14 @@ from typing import Any, Final, NamedTuple
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
-from tokenbox.conversation.template import Sandbox
+from tokenbox.conversation.template import Environment
 
 FOLD: Final = "tokenbox_fold"
 COMPARE: Final = "tokenbox_compare"
 KEEP_PLACE: Final = "tokenbox_keep_place"
 BESIDE: Final = "tokenbox_beside"
-PLACES_TO_END: Final = "tokenbox_places_to_end"
 # Functions of one render, so other objects in the next.
-_OF_RENDERS: Final = frozenset(
-    (FOLD, COMPARE, KEEP_PLACE, BESIDE, PLACES_TO_END, "namespace", "strftime_now")
-)
+_OF_RENDERS: Final = frozenset((FOLD, COMPARE, KEEP_PLACE, BESIDE, "namespace", "strftime_now"))
 LENGTH: Final = "messages | length"
 COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "gt": operator.gt, "gteq": operator.ge, "lt": operator.lt, "lteq": operator.le, "eq": operator.eq,
@@ -45,7 +42,7 @@ class FoldedLoop(NamedTuple):
     noted: tuple[str, ...]
 
 
-class FoldingSandbox(Sandbox):
+class FoldingEnvironment(Environment):
     """A sandbox whose templates call :data:`FOLD` in place of their loops."""
 
     folded: list[FoldedLoop]
@@ -153,9 +150,6 @@ class _Places(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # ``loop`` is another one in it
         node.iter = self.visit(node.iter)
-        if _is_to_end(node.iter):
-            *starts, end = node.iter.args  # type: ignore[attr-defined]  # of a call
-            node.iter = _call(PLACES_TO_END, *(starts or [nodes.Const(0)]), end.node)
         return node
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
@@ -244,14 +238,6 @@ def _is_length(node: Any) -> bool:
     """Return True for the length of a variable."""
     is_filter = isinstance(node, nodes.Filter) and node.name in {"length", "count"}
     return is_filter and isinstance(node.node, nodes.Name)
-
-
-def _is_to_end(node: Any) -> bool:
-    """Return True for the places of a list, all or from one on: ``range(start, messages | length)``."""
-    if not isinstance(node, nodes.Call) or not isinstance(node.node, nodes.Name) or node.node.name != "range":
-        return False
-    is_plain = not (node.kwargs or node.dyn_args or node.dyn_kwargs)
-    return is_plain and len(node.args) in {1, 2} and _is_length(node.args[-1])
 
 
 def _is_index(node: Any) -> bool:
