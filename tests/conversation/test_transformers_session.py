@@ -172,6 +172,115 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
     assert sum(followed.values()) >= 0.95 * len(followed), followed
 
 
+# What differs between a loop and a macro for each turn, or between values and what stands for them.
+KEPT = "{% set ns = namespace(n=0) %}"
+HOSTILE = {
+    "asks for a message beyond the end": (
+        "{% for m in messages %}{{ m.role }}{{ 'word ' * 9 if messages[5] is defined }}"
+        "{{ 'word ' * 9 if messages[-5] is defined }}{% endfor %}"
+    ),
+    "a place in a loop of a turn": (
+        "{% for m in messages %}{% set i = loop.index %}"
+        "{% for k in 'ab' %}{{ 'word ' * i }}{% endfor %}{% endfor %}"
+    ),
+    "a place after it was something else": (
+        "{% set i = 50 %}{% for m in messages %}{{ 'word ' * i }}{% set i = loop.index %}{{ i }}{% endfor %}"
+    ),
+    "a length before the messages are others": (
+        "{% for m in messages %}{% set n = messages | length %}{% set messages = messages[1:] %}"
+        "{{ 'word ' * n }}{% endfor %}"
+    ),
+    "a length that is an error": (
+        "{% set all = messages %}{% set messages = none %}{% for m in all %}{% set n = messages | length %}"
+        "{{ m.content }}{% endfor %}"
+    ),
+    "a variable of a turn that has the name of an outer one": (
+        "{% set n = 0 %}{% for m in messages %}{% set n = '3' | int %}"
+        "{% if loop.index0 > n %}{{ 'word ' * 9 }}{% endif %}{{ m.content }}{% endfor %}"
+    ),
+    "a key that is also a method": (
+        "{% set d = {'items': 2} %}{% for m in messages %}{% if loop.index0 == d['items'] %}"
+        "{{ 'word ' * 9 }}{% endif %}{% endfor %}"
+    ),
+    "a field that may not be read": (
+        KEPT + "{% for m in messages %}{% set ns._n = loop.index0 %}"
+        "{{ 'word ' * 9 if loop.index0 == ns._n }}{% endfor %}"
+    ),
+    "the rest of what has none": (
+        "{% for m in messages %}{% set x = none %}{{ x[loop.index0:] }}{{ m.content }}{% endfor %}"
+    ),
+    "another namespace": (
+        "{% set namespace = 'word ' * messages | length %}{% for m in messages %}{{ namespace }}{% endfor %}"
+    ),
+    "another loop": (
+        "{% set loop = 'word ' * messages | length %}{% macro f() %}{{ loop }}{% endmacro %}"
+        "{% for m in messages %}{{ f() }}{% endfor %}"
+    ),
+    "another loop in a turn": (
+        "{% for m in messages %}{% with loop = {'index0': 9, 'index': 0} %}"
+        "{{ 'word ' * 9 if messages[loop.index] is defined }}{% endwith %}{% endfor %}"
+    ),
+    "our names": (
+        "{{ 'word ' * 9 if tokenbox_fold is defined }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    ),
+    "the text of a namespace": (
+        KEPT + "{% for m in messages %}{% set ns.n = ns.n * 10 + 1 %}{% endfor %}"
+        "{% for m in messages %}{{ [ns] }}{% endfor %}"
+    ),
+    "one namespace by two names": (
+        "{% set o = namespace() %}{% set ns = namespace(o=o) %}"
+        "{% for m in messages %}{{ ns.o == o }}{{ 'word ' * 9 if ns.o is sameas o }}{% endfor %}"
+    ),
+    "a macro in a namespace": (
+        "{% macro f() %}{% endmacro %}{% set ns = namespace(f=f) %}"
+        "{% for m in messages %}{{ 'word ' * 9 if ns.f is callable }}{% endfor %}"
+    ),
+    "what loop is": (
+        "{% for m in messages %}{{ loop is iterable }}{{ loop is callable }}{{ [loop] }}{% endfor %}"
+    ),
+    "a loop that is kept": (
+        KEPT + "{% for m in messages %}{% if loop.first %}{% set ns.l = [loop] %}{% endif %}"
+        "{{ 'word ' * ns.l[0].index }}{% endfor %}"
+    ),
+    "equal values of other texts": (
+        "{% set x = 0.0 * (3 - messages | length) %}"
+        "{% set d = {1: 2} if messages | length > 5 else {true: 2} %}"
+        "{% for m in messages %}{{ x }}{{ 'word ' * 9 if d | string == '{1: 2}' }}{% endfor %}"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_template_that_no_model_has_counts_what_its_request_counts(name: str, model: Model) -> None:
+    for seed in range(examples(6)):
+        grow_and_shrink(HOSTILE[name], model.folder, seed, 3)
+
+
+def test_many_sums_of_places_are_rendered_in_no_time(model: Model) -> None:
+    """Each name stands for two of the one before: all in place would be more than 2 ** 40 terms."""
+    sums = "".join(f"{{% set a{n + 1} = a{n} + a{n} %}}" for n in range(40))
+    source = f"{{% for m in messages %}}{{% set a0 = loop.index %}}{sums}{{{{ a40 }}}}{{% endfor %}}"
+    assert grow_and_shrink(source, model.folder, 1, 2).is_incremental
+
+
+def test_slices_of_messages_are_counted_as_those_of_lists(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        "{% for m in messages %}{% for k in range(9) %}{% set x = messages[1:] %}{% endfor %}{% endfor %}"
+    )
+    monkeypatch.setattr("tokenbox.conversation.template.MAX_MADE", 100)
+    chat = ChatFormat.open(model.folder, template=source)
+    session = chat.session()
+    items = read_items([{"role": "user", "content": "hi"}] * 9)
+    for number, item in enumerate(items):
+        session.add(number, item)
+    with pytest.raises(TokenboxError, match="made more than"):
+        chat.count_request(Request.of_items(items))
+    with pytest.raises(TokenboxError, match="made more than"):
+        session.count()
+
+
 TAKES_OBJECTS = (
     "{% for m in messages %}<|im_start|>{{ m.content }}{% for call in m.tool_calls or [] %}"
     "{% for name, value in call.function.arguments.items() %}{{ name }}={{ value }}{% endfor %}{% endfor %}"

@@ -45,6 +45,14 @@ class FoldedTemplate(ChatTemplate):
 
     sandbox = FoldingEnvironment
 
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.environment.tests["sameas"] = _is_same
+
+    def _count(self, value: Any) -> Any:
+        super()._count(value.__wrapped__.plain if isinstance(value, ShownMessages) else value)
+        return value
+
     def pieces(
         self, variables: Mapping[str, object], messages: list[Any], track: Track, now: dt.datetime | None
     ) -> list[str | Segment]:
@@ -84,7 +92,7 @@ class _Render:
                 self.pieces.append(macro(item, loop))
             return
         named = zip(folded.names, outer, strict=True)
-        given = {name: _plain(value) for name, value in named if not isinstance(value, Undefined)}
+        given = {name: _kept(value) for name, value in named if not isinstance(value, Undefined)}
 
         def bind(item: Any, scope: Scope) -> None:
             dict.__setitem__(scope, "", item)
@@ -102,7 +110,7 @@ class _Render:
         if self._track.record is not None:  # of this turn alone
             return made
         fields = {name: _plain(value) for name, value in _fields(made).items()}
-        return _namespace(self._track.space(fields, _Fields))
+        return _namespace(self._track.space(fields, _Fields))  # type: ignore[arg-type]  # of the kind given
 
     def compare(
         self, loop: object, offset: int, how: str, value: object, name: str, field: str | None
@@ -123,7 +131,7 @@ class _Render:
         elif field is not None:
             number = self._environment.getattr(value, field)
         else:
-            track.note(("v", name), MISSING if isinstance(value, Undefined) else _plain(value))
+            track.note(("v", name), MISSING if isinstance(value, Undefined) else _kept(value))
             number = value
         return compare(self._at(loop, offset), number)
 
@@ -164,10 +172,15 @@ class _Render:
                 found = track.near(at)
                 return self._environment.undefined(obj=values, name=str(at)) if found is MISSING else found
         place = self._at(loop, offset)
-        return self._environment.getitem(values, slice(place, None) if is_rest else place)
+        # As Jinja2 does: what cannot be cut is an error, not undefined.
+        return values[place:] if is_rest else self._environment.getitem(values, place)  # type: ignore[index]
 
     def _at(self, loop: object, offset: int) -> Any:  # undefined where there is no loop
         return self._environment.getattr(loop, "index0") + offset
+
+
+def _refuse(*_: object) -> Any:
+    raise NotLocal
 
 
 class ShownMessages(Sequence[Any]):
@@ -208,30 +221,33 @@ class ShownMessages(Sequence[Any]):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name) if name.startswith("_") else NotLocal
 
-    def _refuse(self, *_: object) -> Any:
-        raise NotLocal
-
-    index = count = __eq__ = __repr__ = __str__ = __hash__ = _refuse
+    index = count = __eq__ = __repr__ = __hash__ = _refuse
 
 
 class ShownLoop:
-    """The variable ``loop`` of a tracked loop as Jinja2 sees it."""
+    """The variable ``loop`` of one turn as Jinja2 sees it, which is another in the next turn."""
 
     def __init__(self, given: TrackedLoop, environment: Environment) -> None:
         self.__wrapped__ = given
+        self._record = given.track.record
         self._undefined = environment.undefined
 
     def __getattr__(self, name: str) -> Any:
-        if name in NUMBERS:
+        track = self.__wrapped__.track
+        if track.record is self._record and name in NUMBERS:
             return self.__wrapped__.get(name)
-        if name in _BESIDE_IT:
-            beside = self.__wrapped__.at + (1 if name == "nextitem" else -1)
-            found = self.__wrapped__.track.near(beside)
+        if track.record is self._record and name in _BESIDE_IT:
+            found = track.near(self.__wrapped__.at + (1 if name == "nextitem" else -1))
             return self._undefined(f"there is no {_BESIDE_IT[name]} item") if found is MISSING else found
         raise AttributeError(name) if name.startswith("_") else NotLocal
 
-    def __str__(self) -> str:
-        raise NotLocal
+    __call__ = __iter__ = __len__ = __eq__ = __repr__ = __hash__ = _refuse
+
+
+class _Space(Namespace):
+    """A tracked namespace as Jinja2 sees it: one object for each read."""
+
+    __eq__ = __repr__ = __hash__ = _refuse
 
 
 class _Fields(TrackedNamespace):
@@ -251,12 +267,19 @@ class _Fields(TrackedNamespace):
             self.track.wrote(("n", self.key, name), OPAQUE)
 
 
+def _is_same(value: object, other: object) -> bool:
+    """Return True for the same constant. Equal values may be one object in one render and two in another."""
+    if other is not None and not isinstance(other, bool):
+        raise NotLocal
+    return value is other
+
+
 def _fields(space: object) -> Any:  # a dictionary, or None
     return object.__getattribute__(space, "_Namespace__attrs") if isinstance(space, Namespace) else None
 
 
-def _namespace(fields: dict[Any, Any]) -> Namespace:
-    made = Namespace()
+def _namespace(fields: _Fields) -> Namespace:
+    made = _Space()
     object.__setattr__(made, "_Namespace__attrs", fields)
     return made
 
@@ -265,10 +288,13 @@ def _plain(value: object) -> object:
     """Return a value of a template as it is tracked: in the next render, other objects may be the same."""
     if isinstance(value, ShownMessages):
         return value.__wrapped__
-    if isinstance(value, Macro):
-        return value._func.__code__  # noqa: SLF001  # what it does; its name may have several
     fields = _fields(value)
     return fields if isinstance(fields, _Fields) else value
+
+
+def _kept(value: object) -> object:
+    """Return the value of an outer variable as it is tracked: of a macro, what it does."""
+    return value._func.__code__ if isinstance(value, Macro) else _plain(value)  # noqa: SLF001  # its name may have several
 
 
 def _shown(value: object) -> object:

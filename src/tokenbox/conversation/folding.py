@@ -8,20 +8,27 @@ namespaces. So a turn can read the outer variables, these fields, the messages a
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
+from tokenbox.conversation.llama.turns import NotLocal
 from tokenbox.conversation.template import Environment
 
 FOLD: Final = "tokenbox_fold"
 COMPARE: Final = "tokenbox_compare"
 KEEP_PLACE: Final = "tokenbox_keep_place"
 BESIDE: Final = "tokenbox_beside"
-# Functions of one render, so other objects in the next.
-_OF_RENDERS: Final = frozenset((FOLD, COMPARE, KEEP_PLACE, BESIDE, "namespace", "strftime_now"))
+_OURS: Final = "tokenbox_"
+# Functions of one render, so other objects in the next, and what our calls read.
+_KEPT: Final = frozenset(("namespace", "strftime_now", "loop"))
+# A call has all outer names, and a name may stand for a sum of places: more would be millions of nodes.
+_MANY_NAMES: Final = 1_000
+_MANY_LOOPS: Final = 50
+_MANY_TERMS: Final = 8
 LENGTH: Final = "messages | length"
 COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "gt": operator.gt, "gteq": operator.ge, "lt": operator.lt, "lteq": operator.le, "eq": operator.eq,
@@ -48,31 +55,41 @@ class FoldingEnvironment(Environment):
     folded: list[FoldedLoop]
 
     def rewritten(self, template: nodes.Template) -> nodes.Template:
+        """Return the template with folded loops. Raises ``NotLocal`` for names that none should have."""
         self.folded = []
         macros = list(template.find_all(nodes.Macro))
-        template.body = list(self._statements(template.body, macros))
+        names = [*_names(template), *macros]
+        self._set = {one.name for one in names if _is_set(one)}
+        all_of_them = {one.name for one in names}
+        changed = {one.name for one in names if _is_stored(one) or isinstance(one, nodes.Macro)}
+        is_usual = "loop" not in self._set and not changed & _KEPT and not any(map(_is_ours, all_of_them))
+        if not is_usual or len(all_of_them) > _MANY_NAMES:
+            raise NotLocal
+        self._of_macros = {one.name for macro in macros for one in _names(macro) if not _is_stored(one)}
+        template.body = list(self._statements(template.body))
         template.set_environment(self)
         return template
 
-    def _statements(self, body: list[nodes.Node], macros: list[nodes.Macro]) -> Iterator[nodes.Node]:
+    def _statements(self, body: list[nodes.Node]) -> Iterator[nodes.Node]:
         for node in body:
             if isinstance(node, nodes.If):
                 for branch in (node, *node.elif_):
-                    branch.body = list(self._statements(branch.body, macros))
-                node.else_ = list(self._statements(node.else_, macros))
-            if isinstance(node, nodes.For) and _is_foldable(node):
-                yield from self._folded(node, macros)
+                    branch.body = list(self._statements(branch.body))
+                node.else_ = list(self._statements(node.else_))
+            if isinstance(node, nodes.For) and len(self.folded) < _MANY_LOOPS and _is_foldable(node):
+                yield from self._folded(node)
             else:
                 yield node
 
-    def _folded(self, loop: Any, macros: list[nodes.Macro]) -> Iterator[nodes.Node]:
+    def _folded(self, loop: Any) -> Iterator[nodes.Node]:
         """Yield a macro with the body of a loop, and a call that goes through its turns."""
-        _put_indices_in_place(loop.body)
-        bodies = _Places()
-        body = [bodies.visit(node) for node in loop.body]
-        read = [name for part in (*body, *macros) for name in _names(part) if not _is_set(name)]
-        names = {name.name for name in read} - {*_OF_RENDERS, "loop"}
-        noted = names.intersection(name.name for name in read if id(name) not in bodies.compared)
+        bodies = _Places({one.name for one in _names(loop) if _is_set(one)})
+        body = [bodies.visit(node) for node in _with_indices_in_place(loop.body, self._set)]
+        read = [one for node in body for one in _names(node) if not _is_stored(one)]
+        names = {one.name for one in read if not _is_ours(one.name)} | self._of_macros
+        names -= _KEPT
+        noted = self._of_macros | {one.name for one in read if id(one) not in bodies.compared}
+        noted &= names
         place, line = len(self.folded), loop.lineno
         self.folded.append(FoldedLoop(tuple(sorted(names)), tuple(sorted(noted))))
         turn = f"tokenbox_turn_{place}"
@@ -104,48 +121,71 @@ def _names(node: nodes.Node) -> Iterator[Any]:
     yield from node.find_all((nodes.Name, nodes.NSRef))
 
 
-def _is_set(name: object) -> bool:
+def _is_stored(name: object) -> bool:
     return isinstance(name, nodes.Name) and name.ctx == "store"
+
+
+def _is_set(name: object) -> bool:
+    """Return True for a variable that is set, and for a parameter or the name of a macro."""
+    return isinstance(name, nodes.Macro) or (isinstance(name, nodes.Name) and name.ctx != "load")
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(_OURS)
 
 
 def _call(name: str, *given: Any) -> nodes.Call:
     return nodes.Call(nodes.Name(name, "load"), list(given), [], None, None)
 
 
-def _put_indices_in_place(body: list[nodes.Node]) -> None:
-    """Put the sum of places and lengths that a variable is set to in place of the variable.
+def _with_indices_in_place(body: list[nodes.Node], set_anywhere: Collection[str]) -> list[nodes.Node]:
+    """Return the body of a loop with the sums of places and lengths in place of variables set to them.
 
-    It is then read only where the variable is, such as in one turn of a hundred.
+    They are then read only where the variable is, such as in one turn of a hundred.
     """
-    for node in list(body):
-        if not (isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name)):
-            continue
-        name = node.target.name
-        uses = [one for part in body for one in _names(part) if one.name == name]
-        inner = [part for other in body for part in other.find_all((nodes.For, nodes.Macro, nodes.CallBlock))]
-        hidden = {id(one) for part in inner for one in _names(part)}
-        stores = [one for one in uses if _is_set(one)]
-        if _is_index(node.node) and len(stores) == 1 and not any(id(one) in hidden for one in uses):
-            body.remove(node)
-            replaced = _Replaced(name, node.node)
-            body[:] = [replaced.visit(part) for part in body]
+    uses: defaultdict[str, list[tuple[int, Any]]] = defaultdict(list)
+    for place, part in enumerate(body):
+        for one in _names(part):
+            uses[one.name].append((place, one))
+    scopes = (nodes.For, nodes.Macro, nodes.CallBlock)
+    inner = [node for part in body for node in (part, *part.find_all(scopes)) if isinstance(node, scopes)]
+    hidden = {id(one) for node in inner for one in _names(node)}
+    by: dict[str, nodes.Node] = {}
+    replaced, made = _Replaced(by), []
+    for place, part in enumerate(body):
+        node = replaced.visit(part)
+        is_sum = isinstance(node, nodes.Assign) and 0 < _terms(node.node, set_anywhere) <= _MANY_TERMS
+        if (
+            is_sum
+            and isinstance(node.target, nodes.Name)
+            and all(
+                at > place and isinstance(one, nodes.Name) and not _is_set(one) and id(one) not in hidden
+                for at, one in uses[node.target.name]
+                if one is not node.target
+            )
+        ):
+            by[node.target.name] = node.node
+        else:
+            made.append(node)
+    return made
 
 
 class _Replaced(NodeTransformer):
-    def __init__(self, name: str, by: nodes.Node) -> None:
-        self._name, self._by = name, by
+    def __init__(self, by: Mapping[str, nodes.Node]) -> None:
+        self._by = by
 
     def visit_Name(self, node: nodes.Name) -> nodes.Node:  # as Jinja2 calls it
-        return self._by if node.name == self._name else node
+        return self._by.get(node.name, node)
 
 
 class _Places(NodeTransformer):
     """Replaces what is read and written by a place in the loop, in its body alone.
 
-    ``compared``: the names of variables that are only compared, by identity.
+    ``own``: the variables that the loop sets. ``compared``: the names of others, only compared, by identity.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: Collection[str]) -> None:
+        self._own = own
         self.compared: set[int] = set()
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # ``loop`` is another one in it
@@ -168,6 +208,8 @@ class _Places(NodeTransformer):
         if offset is None or field is None:
             return node
         name, path, more = field
+        if path is None and name.name in self._own:
+            return node
         if path is None:
             self.compared.add(id(name))
         numbers = nodes.Const(offset - more), nodes.Const(how)
@@ -227,9 +269,9 @@ def _field(node: Any) -> tuple[nodes.Name, str | None, int] | None:
     """Return a variable, the name of its field, and the number that is added to a length."""
     if isinstance(node, nodes.Name):
         return None if node.name == "loop" else (node, None, 0)
-    attribute = _attribute(node)
-    if attribute is not None:
-        return None if attribute[0].name == "loop" else (*attribute, 0)
+    if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
+        is_field = node.node.name != "loop" and not node.attr.startswith("_")
+        return (node.node, node.attr, 0) if is_field else None
     inner, number = _added(node)
     return (inner.node, LENGTH, number) if _is_length(inner) else None
 
@@ -240,13 +282,14 @@ def _is_length(node: Any) -> bool:
     return is_filter and isinstance(node.node, nodes.Name)
 
 
-def _is_index(node: Any) -> bool:
-    """Return True for a sum of loop indices and lengths, which cannot fail."""
-    if isinstance(node, nodes.Const):
-        return type(node.value) is int
+def _terms(node: Any, set_anywhere: Collection[str]) -> int:
+    """Return the number of terms of a sum of loop indices and lengths, which cannot fail; 0 if it is none."""
     if isinstance(node, nodes.Add | nodes.Sub):
-        return _is_index(node.left) and _is_index(node.right)
+        left, right = _terms(node.left, set_anywhere), _terms(node.right, set_anywhere)
+        return left + right if left and right else 0
+    if isinstance(node, nodes.Const):
+        return int(type(node.value) is int)
     if _is_length(node):
-        return bool(node.node.name == "messages")
+        return int(node.node.name == "messages" and "messages" not in set_anywhere)
     attribute = _attribute(node)
-    return attribute is not None and attribute[0].name == "loop" and attribute[1] in _INDICES
+    return int(attribute is not None and attribute[0].name == "loop" and attribute[1] in _INDICES)

@@ -247,24 +247,25 @@ def apart(record: TurnRun, call: Callable[..., Any], *given: Any) -> tuple[Any, 
         record.reads = reads
 
 
-def same(left: Any, right: Any) -> bool:
-    """Return True if two values are indistinguishable for a template."""
+def same(left: Any, right: Any, large: int = LARGE) -> bool:
+    """Return True if two values are indistinguishable for a template. ``large``: parts that are compared."""
     if left is right:
         return True
     if type(left) is not type(right):
         return False
-    if isinstance(left, str | int | float):
+    if isinstance(left, str | int):
         return bool(left == right)
+    if isinstance(left, float):
+        return repr(left) == repr(right)  # 0.0 and -0.0 are equal
     if isinstance(left, Undefined):
         return True
     if isinstance(left, Function):
         return left.call is right.call and len(left.bound) == len(right.bound) == 0
     if isinstance(left, list | tuple) and not isinstance(left, TrackedMessages):
-        return len(left) == len(right) <= LARGE and all(map(same, left, right))
-    if type(left) is dict:
-        return (
-            len(left) == len(right) <= LARGE
-            and list(left) == list(right)
-            and all(map(same, left.values(), right.values()))
+        size = len(left)
+        return size == len(right) <= large and all(
+            same(*both, large // size) for both in zip(left, right, strict=True)
         )
+    if type(left) is dict:
+        return same([*left, *left.values()], [*right, *right.values()], large)
     return isinstance(left, Reference) and left == right and left.key >= 0

@@ -118,11 +118,16 @@ class TrackedMessages(list[Any]):
         return iter(self.plain)
 
     def __getitem__(self, place: Any) -> Any:
-        found = self.plain[place]
         if isinstance(place, slice):
             self.track.forget()
-            return TrackedMessages(found, self.track)
-        self.track.note(("at", self.track.key_of(self), place), found)
+            return TrackedMessages(self.plain[place], self.track)
+        key = "at", self.track.key_of(self), place
+        try:
+            found = self.plain[place]
+        except IndexError:
+            self.track.note(key, MISSING)
+            raise
+        self.track.note(key, found)
         return found
 
     def at(self, place: int) -> Any:
