@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conversation.test_llama_session import NOON, OWN, exchange, grow_and_shrink
+from tests.conversation.test_llama_session import NOON, OWN, counted, exchange, grow_and_shrink
 from tests.effort import examples
 from tests.llama import corpus
+from tokenbox.compose.requests import Count
 from tokenbox.content.items import read_items
 from tokenbox.content.request import Request
 from tokenbox.conversation import Conversation
@@ -263,6 +264,30 @@ def test_many_sums_of_places_are_rendered_in_no_time(model: Model) -> None:
     assert grow_and_shrink(source, model.folder, 1, 2).is_incremental
 
 
+@pytest.mark.parametrize(
+    ("name", "limit"), [("MAX_STEPS", 100), ("MAX_CHARACTERS", 100), ("MAX_FIXED", 300), ("MAX_MADE", 100)]
+)
+def test_turns_that_are_not_executed_again_are_within_the_limits_too(
+    name: str, limit: int, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a template that writes as much as it may in each turn would fill the memory in time."""
+    source = "{% for m in messages %}{% for k in 'abcd' %}, {{ m.content | upper }}{% endfor %}{% endfor %}"
+    chat = ChatFormat.open(model.folder, template=source)
+    item = read_items([{"role": "user", "content": "hi"}])[0]
+    monkeypatch.setattr(f"tokenbox.conversation.template.{name}", limit)
+    session, items = chat.session(), [item]
+    session.add(0, item)
+    while isinstance(whole := counted(chat, items, None), Count):
+        assert session.count() == whole
+        session.add(len(items), item)
+        items.append(item)
+    for _ in range(2):
+        with pytest.raises(TokenboxError) as caught:
+            session.count()
+        assert caught.value.message == whole
+    assert len(items) > 2
+
+
 def test_slices_of_messages_are_counted_as_those_of_lists(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +335,21 @@ def test_only_what_is_new_is_rendered(name: str, model: Model, monkeypatch: pyte
         session.add(number, item)
         session.count()
         assert len(taken) <= 10
+
+
+def test_of_removed_messages_nothing_is_kept(model: Model) -> None:
+    session = ChatFormat.open(model.folder, template=TAKES_OBJECTS).session()
+    assert isinstance(session, TemplateSession)
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
+    item = read_items([{"role": "assistant", "content": None, "tool_calls": [call]}])[0]
+    for number in range(30):
+        session.add(number, item)
+        session.remove([number - 3] if number > 2 else [])
+        session.count()
+        session.total_with({number: item})
+    records = [one for each in session._memories.values() for one in each.values()]  # noqa: SLF001  # memory alone
+    assert sum(map(len, records)) == 3  # those shown as texts: as objects, the template refuses each
+    assert len(session._numbers) == 6  # noqa: SLF001
 
 
 def test_what_no_template_of_texts_takes_is_refused_by_both_and_followed_again(model: Model) -> None:

@@ -7,6 +7,7 @@ reads and writes, and apply the records of turns that would do the same
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +50,27 @@ class FoldedTemplate(ChatTemplate):
         super().__init__(source)
         self.environment.tests["sameas"] = _is_same
 
+    @property
+    def _spent(self) -> tuple[int, ...]:
+        """What this render has added to each number that has a limit."""
+        return self._steps, self._written, self._fixed, self._made, self._shown
+
+    def spend(self, numbers: tuple[int, ...]) -> None:
+        """Add what turns have spent that are not executed again: the whole template would spend it."""
+        steps, written, fixed, made, shown = numbers
+        self._steps += steps - 1
+        self._written += written
+        self._made += made
+        self._shown += shown
+        self._tick(fixed)
+        self._show(self._output(None, self._count("")))
+
+    def execute(self, turn: Macro, *given: object) -> tuple[str, tuple[int, ...]]:
+        """Return the text of a turn, and what it has spent."""
+        before = self._spent
+        text = self._show(turn(*given))
+        return text, tuple(map(operator.sub, self._spent, before))
+
     def _count(self, value: Any) -> Any:
         super()._count(value.__wrapped__.plain if isinstance(value, ShownMessages) else value)
         return value
@@ -57,7 +79,8 @@ class FoldedTemplate(ChatTemplate):
         self, variables: Mapping[str, object], messages: list[Any], track: Track, now: dt.datetime | None
     ) -> list[str | Segment]:
         """Return the prompt. Raises :class:`TemplateError`, or ``NotLocal``."""
-        render = _Render(self.environment, track, now)  # type: ignore[arg-type]  # of this template
+        render = _Render(self, track, now)
+        track.spend = self.spend
         made: dict[str, object] = {
             FOLD: render.fold,
             COMPARE: render.compare,
@@ -76,8 +99,9 @@ class FoldedTemplate(ChatTemplate):
 class _Render:
     """One render: the functions that a folded template calls. ``pieces``: what it has written so far."""
 
-    def __init__(self, environment: FoldingEnvironment, track: Track, now: dt.datetime | None) -> None:
-        self._environment = environment
+    def __init__(self, template: FoldedTemplate, track: Track, now: dt.datetime | None) -> None:
+        self._template = template
+        self._environment: FoldingEnvironment = template.environment  # type: ignore[assignment]  # its sandbox
         self._track = track
         self.run = Run(now)
         self.run.track = track
@@ -89,7 +113,7 @@ class _Render:
         items = values.__wrapped__.plain if isinstance(values, ShownMessages) else []
         if not items or any(id(items[end]) not in track.messages for end in (0, -1)):
             for item, loop in LoopContext(values, self._environment.undefined):  # type: ignore[arg-type]  # anything that a template has
-                self.pieces.append(macro(item, loop))
+                self.pieces.append(self._template.execute(macro, item, loop)[0])
             return
         named = zip(folded.names, outer, strict=True)
         given = {name: _kept(value) for name, value in named if not isinstance(value, Undefined)}
@@ -101,7 +125,8 @@ class _Render:
             for name in folded.noted:
                 scope.get(name, MISSING)
             shown = ShownLoop(dict.__getitem__(scope, "loop"), self._environment)
-            out.append(macro(dict.__getitem__(scope, ""), shown))
+            text, track.record.spent = self._template.execute(macro, dict.__getitem__(scope, ""), shown)  # type: ignore[union-attr]  # of this turn
+            out.append(text)
 
         Fold(self.run, track, track.memory(folded), bind, turn).run(given, self.pieces, items)
 

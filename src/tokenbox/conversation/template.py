@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import jinja2
@@ -204,8 +204,8 @@ def _checked(value: Any) -> Any:  # whatever was made
 
 
 def _check_join(between: object, values: object = (), *_: object) -> None:
-    parts, characters = _weigh(values)
-    if characters + parts * _length(between) > MAX_CHARACTERS:
+    parts = len(values) if isinstance(values, Sized) else MAX_PARTS  # of what is made as it is read
+    if _weigh(values)[1] + parts * _length(between) > MAX_CHARACTERS:
         raise jinja2.TemplateRuntimeError("the result of join is too large")
 
 
@@ -281,10 +281,10 @@ class ChatTemplate:
             "strftime_now": self._strftime_now,
             _TICK: self._tick,
             _JOIN: self._join,
-            _MADE: _checked,
+            _MADE: self._contains,
             _CUT: lambda value: value,  # a call, whose result is counted
         }
-        self._steps = self._written = self._fixed = self._made = 0
+        self._steps = self._written = self._shown = self._fixed = self._made = 0
         try:
             self._template = self.environment.from_string(source)
         except (jinja2.TemplateError, RecursionError, SyntaxError) as error:
@@ -295,10 +295,11 @@ class ChatTemplate:
         return "".join(self.generate(variables))
 
     def generate(self, variables: Mapping[str, object]) -> Iterator[str]:
-        self._steps = self._written = self._fixed = self._made = 0
+        self._steps = self._written = self._shown = self._fixed = self._made = 0
         try:
             # Not Template.generate, which compiles code at each error for the lines of its traceback.
-            yield from _bounded(self._template.root_render_func(self._template.new_context(dict(variables))))
+            pieces = self._template.root_render_func(self._template.new_context(dict(variables)))
+            yield from map(self._show, pieces)
         except (TokenboxError, NotLocal):
             raise
         except Exception as error:
@@ -309,9 +310,11 @@ class ChatTemplate:
     @jinja2.pass_context  # disables constant folding, which would bypass the counter
     def _output(self, _: object, value: Any) -> str:  # any value in a template
         text = value if isinstance(value, str) else str(_checked(value))
-        self._written += len(text)
-        if self._written > MAX_CHARACTERS:  # includes the output of macros and blocks
-            raise TemplateError(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
+        self._written = _bounded(self._written + len(text))  # includes the output of macros and blocks
+        return text
+
+    def _show(self, text: str) -> str:
+        self._shown = _bounded(self._shown + len(text))
         return text
 
     def _tick(self, fixed: int) -> str:
@@ -332,6 +335,11 @@ class ChatTemplate:
             )
         return value
 
+    def _contains(self, value: Any) -> Any:
+        """Return a list or an object, after the parts of all that are in it are counted, too."""
+        self._made += 2 * _weigh(value)[0]
+        return self._count(value)
+
     def _join(self, *values: object) -> str:
         texts = [str(_checked(value)) for value in values]
         if sum(map(len, texts)) > MAX_CHARACTERS:
@@ -345,13 +353,10 @@ class ChatTemplate:
         return now.strftime(form)
 
 
-def _bounded(pieces: Iterator[str]) -> Iterator[str]:
-    size = 0
-    for piece in pieces:
-        size += len(piece)
-        if size > MAX_CHARACTERS:
-            raise TemplateError(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
-        yield piece
+def _bounded(characters: int) -> int:
+    if characters > MAX_CHARACTERS:
+        raise TemplateError(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
+    return characters
 
 
 # Filters that write a text at each newline, or at any character.
@@ -380,7 +385,7 @@ def _check_filter(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         _check_format(str(value), "%", given)
     elif name == "replace":
         _check_replace(*passed, **kwargs)
-    elif name == "join" and isinstance(value, list | tuple):
+    elif name == "join":
         _check_join(max((one for one in given if isinstance(one, str)), key=len, default=""), value)
     elif name in _ADDED_TO_LINES:
         size = max([4, *(len(n) if isinstance(n, str) else n for n in given if isinstance(n, str | int))])

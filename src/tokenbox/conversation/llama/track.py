@@ -56,7 +56,7 @@ class Track:
     ``items`` and ``start``: the messages of the loop, and the place of the turn that is executed. ``unread``:
     the list that a loop is about to read.
     ``replaced``: how many messages have been replaced by others so far. ``has_recorded``: it has added
-    records of turns, so the next render may apply others.
+    records of turns, so the next render may apply others. ``spend``: is told what the applied turns spent.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Track:
         self.caught = 0
         self.certain = True
         self.has_recorded = False
+        self.spend: Callable[[tuple[int, ...]], object] = tuple
         self.its_own: list[Any] = []
         self.items: list[Any] = []
         self.start = 0
@@ -227,6 +228,7 @@ class Track:
         return plain[key[2]] if -size <= key[2] < size else MISSING
 
     def apply(self, turns: TurnRun, scope: TrackedScope, start: int, out: list[Any]) -> None:
+        self.spend(turns.spent)
         for key, value in turns.writes.items():
             # Of a place, the number at this one.
             now = start + value.behind if isinstance(value, Placed) else self.referred(value)

@@ -93,11 +93,12 @@ NEAR: Final = "near"
 class TurnRun:
     """The record of a run of turns: its reads, its writes and its text.
 
-    ``compared_at``: how many messages had been replaced when ``items`` were last compared.
+    ``compared_at``: how many messages had been replaced when ``items`` were last compared. ``spent``: of each
+    number that the template has a limit of, what these turns added.
     """
 
     __slots__ = (
-        "certain", "compared_at", "ended", "halves", "items", "reads", "segment", "usable", "writes",
+        "certain", "compared_at", "ended", "halves", "items", "reads", "segment", "spent", "usable", "writes",
     )  # fmt: skip
 
     def __init__(self, items: list[Any], segment: Segment, compared_at: int) -> None:
@@ -108,6 +109,7 @@ class TurnRun:
         self.writes: dict[Key, Any] = {}
         self.usable = self.certain = True
         self.ended = False
+        self.spent: tuple[int, ...] = ()
         self.halves: tuple[TurnRun, TurnRun] | None = None
 
     def then(self, other: TurnRun, segments: Segments) -> TurnRun:
@@ -124,6 +126,7 @@ class TurnRun:
         self.usable = first.usable and second.usable and not alone
         self.certain = first.certain and second.certain
         self.ended = first.ended or second.ended
+        self.spent = tuple(map(sum, zip(first.spent, second.spent, strict=True)))
         own = range(len(self.items))  # the messages of these turns are known
         reads = {
             key: value
