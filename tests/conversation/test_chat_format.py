@@ -171,6 +171,10 @@ BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
         (GROWING % ("'a'", "n.x.replace('a', 'aa')"), "replace is too large"),
         (GROWING % ("'a'", "n.x.join(['b', 'c', 'd'])"), "join is too large"),
         (GROWING % ("'a'", "['b', 'c', 'd'] | join(n.x)"), "join is too large"),
+        ("{{ range(99999) | join('x' * 99999) }}", "join is too large"),
+        ("{{ range(99999) | map('string') | join('x' * 99999) }}", "join is too large"),
+        ("{{ ('a' * 99999) | join('x' * 99999) }}", "join is too large"),
+        ("{{ ('x' * 99999).join(range(99999) | map('string')) }}", "join is too large"),
         (GROWING % ("9", "n.x ** 64"), "** is too large"),
         (GROWING % ("9999999999", "n.x * n.x"), "* is too large"),
         ("{{ '{:999999999}'.format(5) }}", "too large"),
@@ -208,6 +212,19 @@ def test_a_template_cannot_grow_without_end(source: str, says: str) -> None:
     with pytest.raises(TemplateError) as caught:
         ChatTemplate(source).render({"messages": []})
     assert says in caught.value.message
+
+
+def test_what_is_in_a_list_is_counted_each_time_that_it_is_put_in_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of it is weighed then: a list in a list, a million times, took hours."""
+    monkeypatch.setattr(template, "MAX_MADE", 100_000)
+    nested = (
+        "{%% set n = namespace(x=[]) %%}{%% for i in range(%d) %%}{%% set n.x = [n.x, 1] %%}{%% endfor %%}"
+    )
+    ChatTemplate(nested % 100).render({})
+    with pytest.raises(TemplateError, match="made more than"):
+        ChatTemplate(nested % 400).render({})
 
 
 def test_what_templates_use() -> None:
