@@ -337,6 +337,21 @@ def test_only_what_is_new_is_rendered(name: str, model: Model, monkeypatch: pyte
         assert len(taken) <= 10
 
 
+def test_a_total_that_was_foreseen_is_that_of_its_minute_alone(model: Model) -> None:
+    times = [NOON]
+    source = "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'word ' * strftime_now('%M') | int }}"
+    chat = ChatFormat.open(model.folder, template=source, now=lambda: times[-1])
+    session = chat.session()
+    items = read_items([{"role": "user", "content": "hi"}] * 2)
+    for number, item in enumerate(items):
+        session.add(number, item)
+    foreseen = session.total_with({0: None})
+    times.append(NOON.replace(minute=9))
+    session.remove([0])
+    assert session.count() == chat.count_request(Request.of_items(items[1:]))
+    assert session.count().total > foreseen
+
+
 def test_of_removed_messages_nothing_is_kept(model: Model) -> None:
     session = ChatFormat.open(model.folder, template=TAKES_OBJECTS).session()
     assert isinstance(session, TemplateSession)

@@ -29,6 +29,7 @@ from tokenbox.conversation.llama.fold import Fold
 from tokenbox.conversation.llama.run import MISSING, Run, Scope
 from tokenbox.conversation.llama.tracked import TrackedLoop, TrackedMessages, TrackedNamespace
 from tokenbox.conversation.llama.turns import ANY, MANY, NEAR, OPAQUE, Key, NotLocal, Placed, with_bounds
+from tokenbox.conversation.sent import only_days
 from tokenbox.conversation.template import ChatTemplate, Environment
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class FoldedTemplate(ChatTemplate):
         }
         for text in self.generate(made):
             render.pieces.append(text)
+        track.certain = only_days(render.run.dated)  # else it may be another in a minute
         return render.pieces
 
 

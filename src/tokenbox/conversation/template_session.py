@@ -25,7 +25,7 @@ _GAPS: Final = 64  # removed messages between others, after which all are renumb
 
 
 class _Foreseen(NamedTuple):
-    """The total of the messages without the ``removed`` items on a day, and whether it is certain."""
+    """The total of the messages without the ``removed`` items on a day, which is certain."""
 
     removed: frozenset[int]
     day: dt.date
@@ -145,7 +145,8 @@ class TemplateSession(WholeSession):
             if self.is_incremental:
                 now = self._format.now() or SOME_DAY
                 total = self._total(now)
-                self._foreseen = None if others else _Foreseen(frozenset(changes), now.date(), total)
+                is_kept = total[1] and not others
+                self._foreseen = _Foreseen(frozenset(changes), now.date(), total) if is_kept else None
                 return total[0] + message_list.media + self._unread
         except NotLocal:
             self.is_incremental = False

@@ -65,7 +65,7 @@ class TransformersSession(TemplateSession):
             )
             with suppress(TemplateError):
                 pieces = self._format.folded.pieces(self._variables, shown, track, self._format.now())
-                return self._segments.total(self._segments.joined(pieces)), True
+                return self._segments.total(self._segments.joined(pieces)), track.certain
         self._format.render(messages, self._variables["tools"])  # refused, too
         raise NotLocal
 
