@@ -388,6 +388,17 @@ def test_what_no_template_of_texts_takes_is_refused_by_both_and_followed_again(m
     assert session.is_incremental
 
 
+def test_a_message_is_as_large_as_its_request_alone(model: Model) -> None:
+    """Which messages fit chooses depends on it, so a faster session chooses as one that renders the whole."""
+    source = (
+        "{{ 'word ' * 9 }}{% for m in messages %}{{ m.content }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'word ' * 9 }}{% endif %}"
+    )
+    chat = ChatFormat.open(model.folder, template=source)
+    item = read_items([{"role": "user", "content": "hi"}])[0]
+    assert chat.session().cost(item) == chat.count_request(Request.of_items([item])).total
+
+
 def test_a_conversation_in_the_shape_of_any_api(model: Model) -> None:
     chat = ChatFormat.open(model.folder, now=NOON)
     conversation = Conversation("Be brief.", chat)

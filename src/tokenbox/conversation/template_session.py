@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from tokenbox.content.items import Item
-    from tokenbox.content.message import Message, Object, Role
+    from tokenbox.content.message import Message, Object
     from tokenbox.conversation.template_format import TemplateFormat
 
 _GAPS: Final = 64  # removed messages between others, after which all are renumbered
@@ -46,7 +46,6 @@ class TemplateSession(WholeSession):
         self._memories: dict[tuple[Any, ...], Memories] = {}
         self._numbers: dict[int, int] = {}
         self._replaced = 0
-        self._overheads: dict[Role, int] = {}
         self._head_entries: list[SessionItem] = []
         self._entries: dict[int, SessionItem] = {}
         self._message_list = MessageList()
@@ -156,19 +155,6 @@ class TemplateSession(WholeSession):
                 self._discard(entry)
             self._replaced += len(others)
         return super().total_with(changes)
-
-    def cost(self, item: Item) -> int:
-        return sum(map(self._size, item.messages))
-
-    def _size(self, message: Message) -> int:
-        """Return the estimated size of a message; the overhead of a role is counted once."""
-        content = message.content
-        if not isinstance(content, str) or len(message.source) != 2:  # role and content
-            return self._format.message_size(message)
-        text = self._format.count_text(content)
-        if message.role not in self._overheads:
-            self._overheads[message.role] = self._format.message_size(message) - text
-        return max(0, text + self._overheads[message.role])
 
     def _discard(self, entry: SessionItem) -> None:
         """Discard the records of a removed item."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from tokenbox.content.items import Item
+    from tokenbox.content.message import Role
     from tokenbox.conversation.llama.segments import Segment
     from tokenbox.conversation.template_format import LlamaFormat
 
@@ -49,6 +50,7 @@ class LlamaSession(TemplateSession):
         self._frames: dict[tuple[Any, ...], Prepared] = {}
         self._pairs: dict[tuple[int, int], tuple[MessageVersions, MessageVersions, dict[str, Any]]] = {}
         self._rewriting: Rewriting | None = None
+        self._overheads: dict[Role, int] = {}
         self._asked = counting.asked((), (), {})
         self._costless = True
 
@@ -80,6 +82,19 @@ class LlamaSession(TemplateSession):
         self._pairs.clear()
 
     # Single messages
+
+    def cost(self, item: Item) -> int:
+        return sum(map(self._size, item.messages))
+
+    def _size(self, message: Message) -> int:
+        """Return the estimated size of a message; the overhead of a role is counted once."""
+        content = message.content
+        if not isinstance(content, str) or len(message.source) != 2:  # role and content
+            return self._format.message_size(message)
+        text = self._format.count_text(content)
+        if message.role not in self._overheads:
+            self._overheads[message.role] = self._format.message_size(message) - text
+        return max(0, text + self._overheads[message.role])
 
     def _versions_of(self, message: Message, number: int) -> MessageVersions:
         given = message.to_dict(declared=False)
