@@ -23,14 +23,14 @@ from tokenbox.conversation.folding import (
     KEEP_PLACE,
     LENGTH,
     NUMBERS,
-    FoldingEnvironment,
+    FoldingSandbox,
 )
 from tokenbox.conversation.llama.fold import Fold
 from tokenbox.conversation.llama.run import MISSING, Run, Scope
 from tokenbox.conversation.llama.tracked import TrackedLoop, TrackedMessages, TrackedNamespace
 from tokenbox.conversation.llama.turns import ANY, MANY, NEAR, OPAQUE, Key, NotLocal, Placed, with_bounds
 from tokenbox.conversation.sent import only_days
-from tokenbox.conversation.template import ChatTemplate, Environment
+from tokenbox.conversation.template import ChatTemplate, Sandbox
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -45,7 +45,7 @@ _BESIDE_IT: Final = {"previtem": "previous", "nextitem": "next"}
 class FoldedTemplate(ChatTemplate):
     """A chat template that is rendered in pieces: texts, and segments of turns rendered before."""
 
-    sandbox = FoldingEnvironment
+    sandbox = FoldingSandbox
 
     def __init__(self, source: str) -> None:
         super().__init__(source)
@@ -103,7 +103,7 @@ class _Render:
 
     def __init__(self, template: FoldedTemplate, track: Track, now: dt.datetime | None) -> None:
         self._template = template
-        self._environment: FoldingEnvironment = template.environment  # type: ignore[assignment]  # its sandbox
+        self._environment: FoldingSandbox = template.environment  # type: ignore[assignment]  # its sandbox
         self._track = track
         self.run = Run(now)
         self.run.track = track
@@ -188,7 +188,7 @@ class _Render:
         else:
             raise TemplateRuntimeError("cannot assign attribute on non-namespace object")
 
-    def beside(self, loop: object, offset: int, values: object, is_rest: bool) -> object:  # noqa: FBT001
+    def beside(self, loop: object, offset: int, values: object, is_rest: bool) -> object:  # noqa: FBT001  # as templates call it
         """Read a message, or the rest of the messages, by the place in the loop, noted by its distance."""
         track = self._track
         if isinstance(loop, ShownLoop) and isinstance(values, ShownMessages):
@@ -254,7 +254,7 @@ class ShownMessages(Sequence[Any]):
 class ShownLoop:
     """The variable ``loop`` of one turn as Jinja2 sees it, which is another in the next turn."""
 
-    def __init__(self, given: TrackedLoop, environment: Environment) -> None:
+    def __init__(self, given: TrackedLoop, environment: Sandbox) -> None:
         self.__wrapped__ = given
         self._record = given.track.record
         self._undefined = environment.undefined

@@ -16,7 +16,7 @@ from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
 from tokenbox.conversation.llama.turns import NotLocal
-from tokenbox.conversation.template import Environment
+from tokenbox.conversation.template import Sandbox
 
 FOLD: Final = "tokenbox_fold"
 COMPARE: Final = "tokenbox_compare"
@@ -49,7 +49,7 @@ class FoldedLoop(NamedTuple):
     noted: tuple[str, ...]
 
 
-class FoldingEnvironment(Environment):
+class FoldingSandbox(Sandbox):
     """A sandbox whose templates call :data:`FOLD` in place of their loops."""
 
     folded: list[FoldedLoop]

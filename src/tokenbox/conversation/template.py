@@ -133,7 +133,7 @@ _UNCHANGING: Final = (
 )  # fmt: skip
 
 
-class Environment(ImmutableSandboxedEnvironment):
+class Sandbox(ImmutableSandboxedEnvironment):
     """A sandbox in which no operation creates a huge value. ``made`` counts what all of them create."""
 
     made: Callable[[Any], Any]
@@ -260,7 +260,7 @@ class ChatTemplate:
     Raises :class:`TemplateError` if it does not parse.
     """
 
-    sandbox: ClassVar[type[Environment]] = Environment
+    sandbox: ClassVar[type[Sandbox]] = Sandbox
 
     def __init__(self, source: str, *, now: Callable[[], dt.datetime | None] = lambda: None) -> None:
         self.source = source

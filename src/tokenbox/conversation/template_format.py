@@ -240,7 +240,7 @@ class TransformersFormat(TemplateFormat):
     @cached_property
     def folded(self) -> FoldedTemplate:
         """The template, of which only the turns that changed are rendered."""
-        from tokenbox.conversation.folded import FoldedTemplate
+        from tokenbox.conversation.folded import FoldedTemplate  # so is what imports Jinja2
 
         return FoldedTemplate(self.source)
 
