@@ -18,7 +18,6 @@ from jinja2.utils import Namespace
 from tokenbox.conversation.folding import (
     BESIDE,
     COMPARE,
-    COMPARISONS,
     FOLD,
     KEEP_PLACE,
     LENGTH,
@@ -28,7 +27,17 @@ from tokenbox.conversation.folding import (
 from tokenbox.conversation.llama.fold import Fold
 from tokenbox.conversation.llama.run import MISSING, Run, Scope
 from tokenbox.conversation.llama.tracked import TrackedLoop, TrackedMessages, TrackedNamespace
-from tokenbox.conversation.llama.turns import ANY, MANY, NEAR, OPAQUE, Key, NotLocal, Placed, with_bounds
+from tokenbox.conversation.llama.turns import (
+    ANY,
+    COMPARISONS,
+    MANY,
+    NEAR,
+    OPAQUE,
+    Key,
+    NotLocal,
+    Placed,
+    with_bounds,
+)
 from tokenbox.conversation.sent import only_days
 from tokenbox.conversation.template import ChatTemplate, Sandbox
 

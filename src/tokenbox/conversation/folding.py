@@ -7,15 +7,15 @@ namespaces. So a turn can read the outer variables, these fields, the messages a
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from jinja2 import nodes
+from jinja2.compiler import operators
 from jinja2.visitor import NodeTransformer
 
-from tokenbox.conversation.llama.turns import NotLocal
+from tokenbox.conversation.llama.turns import COMPARISONS, TURNED, NotLocal
 from tokenbox.conversation.template import Sandbox
 
 FOLD: Final = "tokenbox_fold"
@@ -30,11 +30,6 @@ _MANY_NAMES: Final = 1_000
 _MANY_LOOPS: Final = 50
 _MANY_TERMS: Final = 8
 LENGTH: Final = "messages | length"
-COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "gt": operator.gt, "gteq": operator.ge, "lt": operator.lt, "lteq": operator.le, "eq": operator.eq,
-    "ne": operator.ne,
-}  # fmt: skip
-_TURNED: Final = {"gt": "lt", "lt": "gt", "gteq": "lteq", "lteq": "gteq"}
 _PLACES: Final = {"index0": 0, "index": 1}
 _INDICES: Final = frozenset((*_PLACES, "revindex", "revindex0", "length"))
 NUMBERS: Final = frozenset((*_INDICES, "first", "last"))
@@ -199,11 +194,11 @@ class _Places(NodeTransformer):
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
-        if len(node.ops) != 1 or node.ops[0].op not in COMPARISONS:
+        left, right, how = node.expr, node.ops[0].expr, operators[node.ops[0].op]
+        if len(node.ops) != 1 or how not in COMPARISONS:
             return node
-        how, left, right = node.ops[0].op, node.expr, node.ops[0].expr
         if _place(left) is None:
-            left, right, how = right, left, _TURNED.get(how, how)
+            left, right, how = right, left, TURNED.get(how, how)
         offset, field = _place(left), _field(right)
         if offset is None or field is None:
             return node

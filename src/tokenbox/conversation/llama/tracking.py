@@ -11,10 +11,9 @@ Operations that cannot be tracked make a turn not reusable (:meth:`Track.forget`
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.conversation.llama.compiler import Compiler, LoopNames
 from tokenbox.conversation.llama.fold import Fold
@@ -30,7 +29,9 @@ from tokenbox.conversation.llama.tracked import (
 )
 from tokenbox.conversation.llama.turns import (
     ANY,
+    COMPARISONS,
     START,
+    TURNED,
     Placed,
     TurnRun,
     with_bounds,
@@ -123,8 +124,8 @@ class TrackingCompiler(Compiler):
         left, right = node.nodes()
         name = node.name
         if _is_place(right) and _is_field(left):
-            left, right, name = right, left, _TURNED.get(name, name)
-        if name not in _COMPARISONS or not (_is_place(left) and _is_field(right)):
+            left, right, name = right, left, TURNED.get(name, name)
+        if name not in COMPARISONS or not (_is_place(left) and _is_field(right)):
             return compare
         place, field = self.expression(left), self.expression(right)
 
@@ -139,7 +140,7 @@ class TrackingCompiler(Compiler):
             known = type(at) is int and type(number) is int and all(one[0] != "p" for one in noted)
             if not known or start is None or key is None or noted.pop(key) is not number:
                 return compare(run, env)
-            found, numbers = with_bounds(_COMPARISONS[name], at, number)
+            found, numbers = with_bounds(COMPARISONS[name], at, number)
             track.note_all(noted)
             track.note(("w", *key), ANY.both(numbers, -start))
             return found
@@ -279,13 +280,6 @@ def _making(node: Node, make: Expression) -> Expression:
         return found if run.track is None else run.track.made(found)
 
     return made
-
-
-_COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
-    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq,
-    "!=": operator.ne,
-}  # fmt: skip
-_TURNED: Final = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
 def _is_place(node: Node) -> bool:

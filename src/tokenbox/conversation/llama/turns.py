@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -45,6 +46,14 @@ class Within:
 
 
 ANY: Final = Within(-math.inf, math.inf)
+
+
+COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq,
+    "!=": operator.ne,
+}  # fmt: skip
+TURNED: Final[Mapping[str, str]] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
+"""What a comparison is with its sides changed."""
 
 
 def with_bounds(compare: Callable[[int, int], bool], at: int, number: int) -> tuple[bool, Within]:
