@@ -313,7 +313,18 @@ TAKES_OBJECTS = (
 )
 
 
-@pytest.mark.parametrize("name", ["looks back", "keeps places", "takes objects"])
+# Each turn looks at those after it, up to the first that is no result, as Gemma 4 does.
+LOOKS_AHEAD = (
+    "{% for m in messages %}<|im_start|>{{ m.content }}{% set ns = namespace(ends=false) %}"
+    "{% for k in range(loop.index0 + 1, messages | length) %}{% if not ns.ends %}"
+    "{% if messages[k].role == 'tool' %}{{ messages[k].content }}{% else %}{% set ns.ends = true %}"
+    "{% endif %}{% endif %}{% endfor %}"
+    "{% for other in messages[loop.index:] %}{% if other.role != 'tool' %}{% break %}{% endif %}+"
+    "{% endfor %}<|im_end|>{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("name", ["looks back", "keeps places", "looks ahead", "takes objects"])
 def test_only_what_is_new_is_rendered(name: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     take = Fold.take
@@ -323,7 +334,7 @@ def test_only_what_is_new_is_rendered(name: str, model: Model, monkeypatch: pyte
         return take(self, scope, at, items, out)
 
     monkeypatch.setattr(Fold, "take", counting)
-    source = {**OWN, "takes objects": TAKES_OBJECTS}[name]
+    source = {**OWN, "takes objects": TAKES_OBJECTS, "looks ahead": LOOKS_AHEAD}[name]
     session = ChatFormat.open(model.folder, template=source).session()
     chance = random.Random(1)
     items = [item for n in range(100) for item in read_items(exchange(chance, n))]

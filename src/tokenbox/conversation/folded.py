@@ -7,8 +7,9 @@ reads and writes, and apply the records of turns that would do the same
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2.exceptions import TemplateRuntimeError
@@ -22,6 +23,7 @@ from tokenbox.conversation.folding import (
     KEEP_PLACE,
     LENGTH,
     NUMBERS,
+    PLACES_TO_END,
     FoldingSandbox,
 )
 from tokenbox.conversation.llama.fold import Fold
@@ -33,9 +35,11 @@ from tokenbox.conversation.llama.turns import (
     MANY,
     NEAR,
     OPAQUE,
+    START,
     Key,
     NotLocal,
     Placed,
+    Within,
     with_bounds,
 )
 from tokenbox.conversation.sent import only_days
@@ -96,6 +100,7 @@ class FoldedTemplate(ChatTemplate):
             COMPARE: render.compare,
             KEEP_PLACE: render.keep_place,
             BESIDE: render.beside,
+            PLACES_TO_END: render.places_to_end,
             "namespace": render.namespace,
             "strftime_now": render.run.date,
             **variables,
@@ -211,6 +216,27 @@ class _Render:
         # As Jinja2 does: what cannot be cut is an error, not undefined.
         return values[place:] if is_rest else self._environment.getitem(values, place)  # type: ignore[index]
 
+    def places_to_end(self, places: Any, start: object, values: Any) -> Iterable[int]:
+        """Return the places of messages from one on, by ``places``, which is ``range``.
+
+        If a loop ends before the last of them, only that there are so many is noted as read.
+        """
+        record = self._track.record
+        is_own = self._environment.globals["range"] is places
+        is_near = isinstance(values, ShownMessages) and record is not None and START in record.reads
+        if not is_own or not is_near or type(start) is not int:
+            found: Iterable[int] = places(start, len(values))
+            return found
+        return self._noted(places(start, len(values.__wrapped__.plain)), values)
+
+    def _noted(self, places: Iterable[int], values: ShownMessages) -> Iterator[int]:
+        track = self._track
+        for place in places:
+            size = "w", "len", track.key_of(values.__wrapped__)
+            track.note(size, Within(place + 1 - track.start, math.inf))
+            yield place
+        len(values)
+
     def _at(self, loop: object, offset: int) -> Any:  # undefined where there is no loop
         return self._environment.getattr(loop, "index0") + offset
 
@@ -232,17 +258,23 @@ class ShownMessages(Sequence[Any]):
         return bool(self.__wrapped__)
 
     def __getitem__(self, place: Any) -> Any:
-        found = self.__wrapped__[place]
+        given = self.__wrapped__
+        if isinstance(place, int) and 0 <= place < len(given.plain):
+            return given.at(place)
+        found = given[place]
         return ShownMessages(found) if isinstance(place, slice) else found
 
     def __iter__(self) -> Iterator[Any]:
         """Note messages beside the turn when they are taken, since a loop may end before the last."""
         given = self.__wrapped__
-        if given.after is None or len(given.plain) > MANY:
+        if given.after is None:
             yield from given
             return
         for place, message in enumerate(given.plain):
-            given.track.note((NEAR, given.after + place), message)
+            if place < MANY:
+                given.track.note((NEAR, given.after + place), message)
+            else:
+                given.track.forget()
             yield message
         given.track.note((NEAR, given.after + len(given.plain)), MISSING)
 

@@ -22,6 +22,7 @@ FOLD: Final = "tokenbox_fold"
 COMPARE: Final = "tokenbox_compare"
 KEEP_PLACE: Final = "tokenbox_keep_place"
 BESIDE: Final = "tokenbox_beside"
+PLACES_TO_END: Final = "tokenbox_places_to_end"
 _OURS: Final = "tokenbox_"
 # Functions of one render, so other objects in the next, and what our calls read.
 _KEPT: Final = frozenset(("namespace", "strftime_now", "loop"))
@@ -185,6 +186,10 @@ class _Places(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # ``loop`` is another one in it
         node.iter = self.visit(node.iter)
+        if _is_to_end(node.iter):
+            *starts, end = node.iter.args  # type: ignore[attr-defined]  # of a call
+            start = starts[0] if starts else nodes.Const(0)
+            node.iter = _call(PLACES_TO_END, node.iter.node, start, end.node)  # type: ignore[attr-defined]  # of a call
         return node
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
@@ -275,6 +280,14 @@ def _is_length(node: Any) -> bool:
     """Return True for the length of a variable."""
     is_filter = isinstance(node, nodes.Filter) and node.name in {"length", "count"}
     return is_filter and isinstance(node.node, nodes.Name)
+
+
+def _is_to_end(node: Any) -> bool:
+    """Return True for the places of a list, all or from one on: ``range(start, messages | length)``."""
+    if not isinstance(node, nodes.Call) or not isinstance(node.node, nodes.Name) or node.node.name != "range":
+        return False
+    is_plain = not (node.kwargs or node.dyn_args or node.dyn_kwargs)
+    return is_plain and len(node.args) in {1, 2} and _is_length(node.args[-1])
 
 
 def _terms(node: Any, set_anywhere: Collection[str]) -> int:
