@@ -133,8 +133,8 @@ def table_of_steps(rows: list[dict[str, Any]]) -> list[str]:
     """Return the table of lists cut in steps, with the target, met or LOST."""
     found = {(row["n"], row["low_water"]): median(row["seconds"]) for row in rows}
     lines = [
-        "`fit` of N messages, counted before, into half of their tokens, by `low_water`. Below 1, every",
-        "request of the list is replayed.",
+        "`fit` of N messages for gpt-4o, counted before, into half of their tokens, by `low_water`. Below 1,",
+        "every request of the list is replayed.",
         "",
         "| N | 1 | " + " | ".join(LOW_WATER) + " |",
         "|---|---|" + "---|" * len(LOW_WATER),

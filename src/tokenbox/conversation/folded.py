@@ -246,7 +246,7 @@ def _refuse(*_: object) -> Any:
 
 
 class ShownMessages(Sequence[Any]):
-    """Tracked messages as Jinja2 sees them: a list, of which what it may not read raises ``NotLocal``."""
+    """Tracked messages as Jinja2 sees them: a list. Raises ``NotLocal`` for what cannot be tracked."""
 
     def __init__(self, given: TrackedMessages) -> None:
         self.__wrapped__ = given
@@ -293,7 +293,7 @@ class ShownMessages(Sequence[Any]):
 
 
 class ShownLoop:
-    """The variable ``loop`` of one turn as Jinja2 sees it, which is another in the next turn."""
+    """The variable ``loop`` of one turn, as Jinja2 sees it."""
 
     def __init__(self, given: TrackedLoop, environment: Sandbox) -> None:
         self.__wrapped__ = given

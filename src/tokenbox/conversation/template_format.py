@@ -239,7 +239,7 @@ class TransformersFormat(TemplateFormat):
 
     @cached_property
     def folded(self) -> FoldedTemplate:
-        """The template, of which only the turns that changed are rendered."""
+        """The template for sessions, which render only the turns that changed."""
         from tokenbox.conversation.folded import FoldedTemplate  # so is what imports Jinja2
 
         return FoldedTemplate(self.source)

@@ -1,4 +1,4 @@
-"""The running count of a conversation by a chat template, of which only what is new is rendered."""
+"""The running count of a conversation by a chat template: only what is new is rendered."""
 
 from __future__ import annotations
 
