@@ -171,6 +171,8 @@ def beside_items(
     Raises :class:`InvalidMessage`.
     """
     given = _checked_fields({} if fields is None else fields)
+    if not given:
+        return (), tools, Object()
     prompts = {key: _system(given.get(key), key) for keys in _SYSTEM.values() for key in keys}
     shown = {key for key, messages in prompts.items() if messages}
     head = tuple(as_converted(Item(tuple(prompts[key])), {key: given[key]}) for key in sorted(shown))
