@@ -713,6 +713,20 @@ def test_a_secret_in_code_in_a_command_or_in_settings(path: str, line: str, secr
 
 
 @pytest.mark.parametrize(
+    ("path", "line", "secret"),
+    [
+        ("a.py", 'aws_secret_access_key = "{}"', "+wJalrXUtnFEMI/K7MDENG/bPxRfiCYEX4MP1KEz"),
+        ("a.py", 'aws_secret_access_key = "{}"', "Jalr+++UtnFEMI/K7MDENG/bPxRfiCYEX4MP1KEz"),
+        ("a.py", 'password = "{}"', "2024-01-01-S3cretKeyq9Zz"),
+    ],
+)
+def test_what_stands_in_a_secret_changes_no_pattern(path: str, line: str, secret: str) -> None:
+    content, notes = redact(line.format(secret).encode(), path)
+    assert secret.encode() not in content
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
     ("path", "line"),
     [
         ("a.js", 'const token = "getAccessTokenFromStore"'),

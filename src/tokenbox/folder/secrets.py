@@ -89,7 +89,8 @@ _TEST = re.compile(
 )
 # Where a secret is, in a variable, a store or a file of keys; or the date of its last change.
 _PLACE = re.compile(
-    r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b|[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z"
 )
 # An assignment that the keyword detector does not know, as in ``password := "..."``.
 _SHORT_ASSIGNMENT = re.compile(r":=(?=\s*[\"'`])")
@@ -458,7 +459,7 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         return True
     if detector == "AWSKeyDetector" and (
         value.endswith("EXAMPLE")  # as in the manual of AWS
-        or re.search(rf"[\w+/]{value}|{value}\w", line)  # in the middle of data in base64, or of a genome
+        or re.search(r"[\w+/]{0}|{0}\w".format(re.escape(value)), line)  # amid data in base64, or a genome
     ):
         return True
     if detector == "BasicAuthDetector":
