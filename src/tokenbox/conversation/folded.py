@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from jinja2.exceptions import TemplateRuntimeError
 from jinja2.runtime import LoopContext, Macro, Undefined
@@ -28,7 +28,7 @@ from tokenbox.conversation.folding import (
 )
 from tokenbox.conversation.llama.fold import Fold
 from tokenbox.conversation.llama.run import MISSING, Run, Scope
-from tokenbox.conversation.llama.tracked import TrackedLoop, TrackedMessages, TrackedNamespace
+from tokenbox.conversation.llama.tracked import NEIGHBOURS, TrackedLoop, TrackedMessages, TrackedNamespace
 from tokenbox.conversation.llama.turns import (
     ANY,
     COMPARISONS,
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
     from tokenbox.conversation.llama.segments import Segment
     from tokenbox.conversation.llama.track import Track
-
-
-_BESIDE_IT: Final = {"previtem": "previous", "nextitem": "next"}
 
 
 class FoldedTemplate(ChatTemplate):
@@ -178,18 +175,14 @@ class _Render:
 
     def _number(self, value: object, name: str, field: str | None) -> tuple[Key | None, object]:
         """Return under which key a value is read, and the value; None if it is not tracked."""
-        if field == LENGTH:
-            if isinstance(value, ShownMessages):
-                return ("len", self._track.key_of(value.__wrapped__)), len(value.__wrapped__.plain)
-            return None, None
         if field is None:
             return ("v", name), value
+        if field == LENGTH and isinstance(value, ShownMessages):
+            return ("len", self._track.key_of(value.__wrapped__)), len(value.__wrapped__.plain)
         fields = _fields(value)
-        return (
-            (("n", fields.key, field), dict.get(fields, field))
-            if isinstance(fields, _Fields)
-            else (None, None)
-        )
+        if field != LENGTH and isinstance(fields, _Fields):
+            return ("n", fields.key, field), dict.get(fields, field)
+        return None, None
 
     def keep_place(self, loop: object, offset: int, space: object, field: str) -> None:
         """Set a field of a namespace to a place in the loop, recorded relative to the turn's place."""
@@ -207,9 +200,9 @@ class _Render:
         track = self._track
         if isinstance(loop, ShownLoop) and isinstance(values, ShownMessages):
             at = loop.__wrapped__.at + offset
-            if at >= 0 and values.__wrapped__.plain is track.items and is_rest:
-                return ShownMessages(TrackedMessages(track.items[at:], track, after=offset))
             if at >= 0 and values.__wrapped__.plain is track.items:
+                if is_rest:
+                    return ShownMessages(TrackedMessages(track.items[at:], track, after=offset))
                 found = track.near(at)
                 return self._environment.undefined(obj=values, name=str(at)) if found is MISSING else found
         place = self._at(loop, offset)
@@ -231,8 +224,8 @@ class _Render:
 
     def _noted(self, places: Iterable[int], values: ShownMessages) -> Iterator[int]:
         track = self._track
+        size = "w", "len", track.key_of(values.__wrapped__)
         for place in places:
-            size = "w", "len", track.key_of(values.__wrapped__)
             track.note(size, Within(place + 1 - track.start, math.inf))
             yield place
         len(values)
@@ -304,9 +297,9 @@ class ShownLoop:
         track = self.__wrapped__.track
         if track.record is self._record and name in NUMBERS:
             return self.__wrapped__.get(name)
-        if track.record is self._record and name in _BESIDE_IT:
-            found = track.near(self.__wrapped__.at + (1 if name == "nextitem" else -1))
-            return self._undefined(f"there is no {_BESIDE_IT[name]} item") if found is MISSING else found
+        if track.record is self._record and name in NEIGHBOURS:
+            found = track.near(self.__wrapped__.at + NEIGHBOURS[name])
+            return self._undefined(f"there is no {name}") if found is MISSING else found
         raise AttributeError(name) if name.startswith("_") else NotLocal
 
     __call__ = __iter__ = __len__ = __eq__ = __repr__ = __hash__ = _refuse

@@ -257,7 +257,7 @@ def _added(node: Any) -> tuple[Any, int]:
 
 
 def _place(node: Any) -> int | None:
-    """Return the offset of a place in the loop from the turn's; None if it is none."""
+    """Return how far a place in the loop is from the turn's own; None for any other node."""
     inner, number = _added(node)
     attribute = _attribute(inner)
     if attribute is None or attribute[0].name != "loop" or attribute[1] not in _PLACES:
@@ -291,7 +291,7 @@ def _is_to_end(node: Any) -> bool:
 
 
 def _terms(node: Any, set_anywhere: Collection[str]) -> int:
-    """Return the number of terms of a sum of loop indices and lengths, which cannot fail; 0 if it is none."""
+    """Count the terms of a sum of loop indices and lengths, which cannot fail; 0 for any other node."""
     if isinstance(node, nodes.Add | nodes.Sub):
         left, right = _terms(node.left, set_anywhere), _terms(node.right, set_anywhere)
         return left + right if left and right else 0

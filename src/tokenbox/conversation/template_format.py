@@ -240,7 +240,7 @@ class TransformersFormat(TemplateFormat):
     @cached_property
     def folded(self) -> FoldedTemplate:
         """The template for sessions, which render only the turns that changed."""
-        from tokenbox.conversation.folded import FoldedTemplate  # so is what imports Jinja2
+        from tokenbox.conversation.folded import FoldedTemplate  # it imports Jinja2, too
 
         return FoldedTemplate(self.source)
 

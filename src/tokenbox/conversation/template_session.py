@@ -25,11 +25,11 @@ _GAPS: Final = 64  # removed messages between others, after which all are renumb
 
 
 class _Foreseen(NamedTuple):
-    """The total of the messages without the ``removed`` items on a day, which is certain."""
+    """The certain total of the messages without the ``removed`` items on a day."""
 
     removed: frozenset[int]
     day: dt.date
-    total: tuple[int, bool]
+    total: int
 
 
 class TemplateSession(WholeSession):
@@ -143,10 +143,10 @@ class TemplateSession(WholeSession):
         try:
             if self.is_incremental:
                 now = self._format.now() or SOME_DAY
-                total = self._total(now)
-                is_kept = total[1] and not others
+                total, certain = self._total(now)
+                is_kept = certain and not others
                 self._foreseen = _Foreseen(frozenset(changes), now.date(), total) if is_kept else None
-                return total[0] + message_list.media + self._unread
+                return total + message_list.media + self._unread
         except NotLocal:
             self.is_incremental = False
         finally:
@@ -193,7 +193,7 @@ class TemplateSession(WholeSession):
         message_list, now = self._message_list, self._format.now()
         foreseen, day = self._foreseen, (now or SOME_DAY).date()
         if foreseen is not None and not foreseen.removed and foreseen.day == day:
-            total, certain = foreseen.total
+            total, certain = foreseen.total, True
         else:
             total, certain = self._total(now or SOME_DAY)
         proven = certain and self._format.exact and not message_list.changed

@@ -60,6 +60,8 @@ class TransformersSession(TemplateSession):
         messages, versions = self._message_list.messages, self._message_list.versions
         for form in range(2):
             shown = [one.sent for one in versions] if form else messages
+            if form and shown == messages:
+                break
             track = Track(
                 self._memories.setdefault((form,), {}), self._segments, self._numbers, self._replaced
             )

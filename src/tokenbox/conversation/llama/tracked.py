@@ -199,8 +199,8 @@ class TrackedLoop(Loop):
         place = _READ_AS.get(name, name)
         if place in PLACES:
             self.track.note(("p", place), PLACES[place](self.at, self.at + 1, self.its))
-        elif place in _BESIDE:
-            self.track.near(self.at + _BESIDE[place])
+        elif place in NEIGHBOURS:
+            self.track.near(self.at + NEIGHBOURS[place])
         return dict.get(self, name, default)
 
     def items(self) -> Any:
@@ -218,7 +218,8 @@ class LoopAhead(TrackedLoop):
 
 
 _AHEAD: Final = frozenset(("last", "length", "nextitem", "revindex", "revindex0"))
-_BESIDE: Final = {"previtem": -1, "nextitem": 1}
+NEIGHBOURS: Final = {"previtem": -1, "nextitem": 1}
+"""The attributes of ``loop`` that are messages, by their distance from the turn's."""
 _READ_AS: Final = {"index": "start", "index0": "start", "revindex": "left", "revindex0": "left"}
 
 
