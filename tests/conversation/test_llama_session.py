@@ -6,7 +6,6 @@ import datetime as dt
 import random
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.llama import corpus
 from tests.llama import model as models
 from tokenbox.content.items import read_items
 from tokenbox.content.request import Request
@@ -29,6 +27,7 @@ from tokenbox.tokenizers.files import open_chat_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from tokenbox.content.items import Item
     from tokenbox.conversation.template_format import TemplateFormat
@@ -302,14 +301,9 @@ def test_a_conversation_counts_what_its_request_counts(name: str, model: models.
 
 
 @pytest.mark.slow
-def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model: models.Model) -> None:
-    assert request.config.cache is not None
-    try:
-        sources = corpus.templates(Path(request.config.cache.mkdir("llama-templates")))
-    except corpus.NotFetched as error:
-        pytest.skip(str(error))
+def test_with_every_template_of_the_corpus(templates: dict[str, str], model: models.Model) -> None:
     followed = {
-        name: grow_and_shrink(source, model.gguf, 5, 5).is_incremental for name, source in sources.items()
+        name: grow_and_shrink(source, model.gguf, 5, 5).is_incremental for name, source in templates.items()
     }
     assert sum(followed.values()) >= 0.92 * len(followed), followed
 
@@ -318,17 +312,9 @@ def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model
     "name", ["looks back", "keeps places", "looks ahead", "has many names", "reordered", "merged"]
 )
 def test_only_what_is_new_is_rendered(
-    name: str, model: models.Model, monkeypatch: pytest.MonkeyPatch
+    name: str, model: models.Model, taken: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tokenbox.conversation.llama.fold import Fold  # its turns are counted
-    from tokenbox.conversation.llama.track import Track
-
-    taken: list[int] = []
-    take = Fold.take
-
-    def counting(self: Any, scope: Any, at: int, items: Any, out: Any) -> Any:  # noqa: ANN401  # as it is
-        taken.append(at)
-        return take(self, scope, at, items, out)
+    from tokenbox.conversation.llama.track import Track  # what it applies is counted, too
 
     put: list[int] = []
     apply = Track.apply
@@ -337,7 +323,6 @@ def test_only_what_is_new_is_rendered(
         put.append(1)
         apply(self, *given)
 
-    monkeypatch.setattr(Fold, "take", counting)
     monkeypatch.setattr(Track, "apply", applying)
     session = ChatFormat.open(model.gguf, template=OWN[name]).session()
     assert isinstance(session, LlamaSession)

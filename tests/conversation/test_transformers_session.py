@@ -6,20 +6,17 @@ Jinja2 renders the whole; a session executes only the turns that changed.
 from __future__ import annotations
 
 import random
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conversation.test_llama_session import NOON, OWN, counted, exchange, grow_and_shrink
 from tests.effort import examples
-from tests.llama import corpus
 from tokenbox.compose.requests import Count
 from tokenbox.content.items import read_items
 from tokenbox.content.request import Request
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.chat_format import ChatFormat
-from tokenbox.conversation.llama.fold import Fold
 from tokenbox.conversation.template_session import TemplateSession
 from tokenbox.errors import TokenboxError
 
@@ -161,14 +158,9 @@ def test_a_conversation_counts_what_its_request_counts(name: str, model: Model) 
 
 
 @pytest.mark.slow
-def test_with_every_template_of_the_corpus(request: pytest.FixtureRequest, model: Model) -> None:
-    assert request.config.cache is not None
-    try:
-        sources = corpus.templates(Path(request.config.cache.mkdir("llama-templates")))
-    except corpus.NotFetched as error:
-        pytest.skip(str(error))
+def test_with_every_template_of_the_corpus(templates: dict[str, str], model: Model) -> None:
     followed = {
-        name: grow_and_shrink(source, model.folder, 5, 5).is_incremental for name, source in sources.items()
+        name: grow_and_shrink(source, model.folder, 5, 5).is_incremental for name, source in templates.items()
     }
     assert sum(followed.values()) >= 0.95 * len(followed), followed
 
@@ -325,15 +317,7 @@ LOOKS_AHEAD = (
 
 
 @pytest.mark.parametrize("name", ["looks back", "keeps places", "looks ahead", "takes objects"])
-def test_only_what_is_new_is_rendered(name: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[int] = []
-    take = Fold.take
-
-    def counting(self: Any, scope: Any, at: int, items: Any, out: Any) -> Any:  # noqa: ANN401  # as it is
-        taken.append(at)
-        return take(self, scope, at, items, out)
-
-    monkeypatch.setattr(Fold, "take", counting)
+def test_only_what_is_new_is_rendered(name: str, model: Model, taken: list[int]) -> None:
     source = {**OWN, "takes objects": TAKES_OBJECTS, "looks ahead": LOOKS_AHEAD}[name]
     session = ChatFormat.open(model.folder, template=source).session()
     chance = random.Random(1)
