@@ -64,7 +64,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import ClassVar, TypeVar
 
@@ -171,6 +172,17 @@ class MissingExtra(TokenboxError, code="missing_extra"):
         """Return the error for ``what``, which needs the packages of the extra ``extra``."""
         remedy = f"pip install '{DISTRIBUTION}[{extra}]'"
         return cls(f"{what} needs an optional package. Run: {remedy}", extra=extra, remedies=[remedy])
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Wrap the imports of ``what``. Raises :class:`MissingExtra` if a package of the extra is missing."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").startswith("tokenbox"):
+            raise
+        raise MissingExtra.of(what, extra) from None
 
 
 class LensError(TokenboxError, code="lens_error"):

@@ -19,7 +19,7 @@ from tokenbox.batch.errors import BatchError, WorkersFailed
 from tokenbox.batch.process import cores
 from tokenbox.batch.work import bytes_of
 from tokenbox.batch.workers import ONE_THREAD, WorkerDied, events_of, run_workers
-from tokenbox.errors import MissingExtra, TokenboxError
+from tokenbox.errors import TokenboxError, needing
 from tokenbox.named_code import allow, allowed
 
 if TYPE_CHECKING:
@@ -41,10 +41,8 @@ _CONNECT_SECONDS = 10
 def _ray() -> Any:  # noqa: ANN401  # a module
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    try:
-        import ray  # an extra
-    except ImportError:
-        raise MissingExtra.of("the engine ray", "ray") from None
+    with needing("the engine ray", "ray"):
+        import ray
     return ray
 
 

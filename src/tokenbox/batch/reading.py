@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import json
+import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +16,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from tokenbox.batch.errors import RowError, RowTooLarge, RowUnreadable
-from tokenbox.batch.shards import RowFormat, delimiter, pyarrow_parquet, zstandard_module
+from tokenbox.batch.shards import RowFormat, delimiter, pyarrow_parquet
 from tokenbox.batch.storage import storage_of
+from tokenbox.lcp.compression import Expander
+from tokenbox.lcp.errors import DecompressFailed
 
 if TYPE_CHECKING:
     from tokenbox.batch.shards import Shard
@@ -32,8 +35,6 @@ BATCH_BYTES = 64 << 20
 # The limit of a row. Larger ones are rejected without being held in memory.
 MAX_ROW = 64 << 20
 _PIECE = 1 << 20
-# Bytes of zstd that are decompressed together: 2 KiB may become 64 MiB.
-_PACKED = 2 << 10
 
 
 class ShardReader:
@@ -67,8 +68,8 @@ class ShardReader:
             case RowFormat.JSONL:
                 deque(self._lines(), maxlen=0)
             case RowFormat.CSV:
-                with storage_of(self._file).open(self._file) as file, self._csv_bytes(file) as data:
-                    _read_all(data)
+                with storage_of(self._file).open(self._file) as file:
+                    deque(self._csv_pieces(file), maxlen=0)
             case RowFormat.PARQUET:
                 self._hash_row_group()
             case RowFormat.FILES:
@@ -107,15 +108,15 @@ class ShardReader:
 
     # CSV.
 
-    def _csv_bytes(self, file: BinaryIO) -> io.BufferedReader:
+    def _csv_pieces(self, file: BinaryIO) -> Iterator[bytes]:
         assert self._shard.stop is not None  # noqa: S101  # only a compressed file has none
         self._hash.update("\n".join(self._shard.head).encode())
         return _section(file, self._shard.start, self._shard.stop, self._hash.update)
 
     def _csv_chunks(self) -> Iterator[Chunk]:
         csv.field_size_limit(self._max_row)
-        with storage_of(self._file).open(self._file) as file, self._csv_bytes(file) as data:
-            lines = _Lines(data, self._max_row)
+        with storage_of(self._file).open(self._file) as file:
+            lines = _Lines(_file_of(self._csv_pieces(file)), self._max_row)
             yield from _chunked(self._csv_rows(csv.reader(lines, delimiter=delimiter(self._file)), lines))
 
     def _csv_rows(
@@ -178,8 +179,7 @@ class ShardReader:
                 column = group.column(number)
                 start = column.dictionary_page_offset or column.data_page_offset
                 stop = start + column.total_compressed_size
-                with _section(file, start, stop, self._hash.update) as data:
-                    _read_all(data)
+                deque(_section(file, start, stop, self._hash.update), maxlen=0)
 
     # Texts.
 
@@ -304,11 +304,6 @@ def _skip_line(
     return skipped
 
 
-def _read_all(file: BinaryIO) -> None:
-    while file.read(_PIECE):
-        pass
-
-
 @contextmanager
 def _unpacked(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
     """Yield the file, decompressed if its name says so. Raises ``OSError`` if it is damaged or ends early."""
@@ -316,44 +311,51 @@ def _unpacked(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
         if name.lower().endswith(".gz"):
             yield cast("BinaryIO", gzip.GzipFile(fileobj=file))
         elif name.lower().endswith(".zst"):
-            yield cast("BinaryIO", io.BufferedReader(_Zstandard(file), _PIECE))
+            yield _file_of(_expanded(file))
         else:
             yield file
-    except (EOFError, zlib.error) as error:
+    except (EOFError, zlib.error, DecompressFailed) as error:
         raise OSError(f"its compressed data is damaged: {error}") from None
 
 
-class _Zstandard(io.RawIOBase):
-    """The content of all frames of a zstd file. zstandard's own reader ignores that a file ends early."""
+def _expanded(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the content of all frames of a zstd file, whose own reader ignores that it ends early."""
+    expander, place = Expander(sys.maxsize), 0
+    while packed := file.read(_PIECE):
+        place += len(packed)
+        yield from expander.feed(packed)
+    if place:
+        expander.finish()
 
-    def __init__(self, file: BinaryIO) -> None:
+
+def _section(file: BinaryIO, start: int, stop: int, seen: Callable[[bytes], object]) -> Iterator[bytes]:
+    """Yield the bytes of a file from ``start`` to ``stop``. ``seen`` is called with each piece."""
+    file.seek(start)
+    while start < stop and (piece := file.read(min(_PIECE, stop - start))):
+        start += len(piece)
+        seen(piece)
+        yield piece
+
+
+class _Pieces(io.RawIOBase):
+    """A file with the content of these pieces, of which none is empty."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
         super().__init__()
-        zstandard = zstandard_module()
-        self._file, self._error = file, zstandard.ZstdError
-        self._new_frame = zstandard.ZstdDecompressor().decompressobj
-        self._in_frame = False
-        self._packed = self._data = b""
+        self._pieces, self._rest = pieces, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401  # a writable buffer
-        while not self._data:
-            self._packed = self._packed or self._file.read(_PACKED)
-            if not self._packed and self._in_frame:
-                raise EOFError("it ends in the middle of a frame")
-            if not self._packed:
-                return 0
-            if not self._in_frame:
-                self._frame = self._new_frame()
-            try:
-                self._data = self._frame.decompress(self._packed)
-            except self._error as error:
-                raise EOFError(str(error)) from None
-            self._in_frame, self._packed = not self._frame.eof, self._frame.unused_data
-        piece, self._data = self._data[: len(buffer)], self._data[len(buffer) :]
-        buffer[: len(piece)] = piece
-        return len(piece)
+        self._rest = self._rest or memoryview(next(self._pieces, b""))
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+
+def _file_of(pieces: Iterator[bytes]) -> BinaryIO:
+    return cast("BinaryIO", io.BufferedReader(_Pieces(pieces), _PIECE))
 
 
 class _Lines:
@@ -373,29 +375,6 @@ class _Lines:
                 self.size += _skip_line(self._file)
             yield line.decode("utf-8", "surrogateescape")
         self.ended = True
-
-
-class _Range(io.RawIOBase):
-    """The bytes of a file from ``start`` to ``stop``. ``seen`` is called with each piece."""
-
-    def __init__(self, file: BinaryIO, start: int, stop: int, seen: Callable[[bytes], object]) -> None:
-        super().__init__()
-        file.seek(start)
-        self._file, self._left, self._seen = file, stop - start, seen
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401  # a writable buffer
-        data = self._file.read(min(len(buffer), self._left))
-        self._left -= len(data)
-        self._seen(data)
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _section(file: BinaryIO, start: int, stop: int, seen: Callable[[bytes], object]) -> io.BufferedReader:
-    return io.BufferedReader(_Range(file, start, stop, seen), _PIECE)
 
 
 def _approximate_size(value: object) -> int:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from tokenbox.batch.errors import InvalidAddress
 from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable
-from tokenbox.errors import MissingExtra, without_password
+from tokenbox.errors import needing, without_password
 
 MEBIBYTE = 1 << 20
 # The default number of shards, and the bounds of the default shard size.
@@ -215,7 +215,8 @@ Piece = tuple[Any, ...]
 def _line_shards(_: Storage, names: Sequence[str], sizes: Sequence[int], size: int) -> Iterator[Piece]:
     for name, total in zip(names, sizes, strict=True):
         if name.lower().endswith(".zst"):
-            zstandard_module()  # a missing extra must not cost an existing output
+            with needing("a file that ends in .zst", "batch"):
+                import zstandard  # noqa: F401  # a missing extra must not cost an existing output
         if name.lower().endswith(COMPRESSED):
             yield (name,), 0, None
             continue
@@ -372,17 +373,6 @@ _PLANNERS = {
 
 def pyarrow_parquet() -> Any:  # noqa: ANN401  # a module without types
     """Return the module ``pyarrow.parquet``. Raises ``MissingExtra``."""
-    try:
-        import pyarrow.parquet  # an extra
-    except ImportError:
-        raise MissingExtra.of("Parquet", "batch") from None
+    with needing("Parquet", "batch"):
+        import pyarrow.parquet
     return pyarrow.parquet
-
-
-def zstandard_module() -> Any:  # noqa: ANN401  # as above
-    """Return the module ``zstandard``. Raises ``MissingExtra``."""
-    try:
-        import zstandard  # an extra
-    except ImportError:
-        raise MissingExtra.of("a file that ends in .zst", "batch") from None
-    return zstandard

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from tokenbox.batch.errors import InvalidAddress
-from tokenbox.errors import MissingExtra, without_password
+from tokenbox.errors import needing, without_password
 from tokenbox.files import sync_folder
 
 DRAFT = ".draft-"
@@ -206,10 +206,8 @@ def storage_of(address: str) -> Storage:
 
 @cache
 def _remote(scheme: str, host: str) -> Storage:
-    try:
-        import fsspec  # an extra
-    except ImportError:
-        raise MissingExtra.of(f"an address such as {scheme}://", "batch") from None
+    with needing(f"an address such as {scheme}://", "batch"):
+        import fsspec
     try:
         # Listings are not cached: other processes write the files.
         return RemoteStorage(fsspec.filesystem(scheme, use_listings_cache=False), scheme)

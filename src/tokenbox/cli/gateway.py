@@ -14,8 +14,9 @@ import typer
 import tokenbox
 from tokenbox.cli import clock, terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Commands, Exit, UsageProblem, group, needing
+from tokenbox.cli.outcome import Commands, Exit, UsageProblem, group
 from tokenbox.cli.streams import write_bytes, write_error, write_record, write_text, write_warnings
+from tokenbox.errors import needing
 from tokenbox.ledger.quota import Quota
 from tokenbox.records import to_record
 from tokenbox.store.owners import Owner, OwnerKind

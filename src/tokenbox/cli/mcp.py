@@ -7,10 +7,11 @@ from pathlib import Path
 
 from tokenbox import counters
 from tokenbox.cli.options import flag, option
-from tokenbox.cli.outcome import UsageProblem, needing
+from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.proving import trusted_keys
 from tokenbox.cli.streams import write_error
 from tokenbox.config.trust import is_loopback
+from tokenbox.errors import needing
 from tokenbox.mcp.answers import DEFAULT_TOKENS
 
 TOKEN = "TOKENBOX_MCP_TOKEN"  # noqa: S105  # the name of a variable

@@ -17,7 +17,7 @@ import typer
 from tokenbox.cli import terminal
 from tokenbox.cli.options import DocumentedCommand
 from tokenbox.cli.streams import write_error, write_record
-from tokenbox.errors import ContextCriticalOverflow, MissingExtra, NothingFits, TokenboxError
+from tokenbox.errors import ContextCriticalOverflow, NothingFits, TokenboxError
 from tokenbox.render.lines import printable
 
 COMMAND_LINE: ContextVar[Sequence[str]] = ContextVar("command_line", default=())
@@ -47,17 +47,6 @@ def only_one(given: Mapping[str, object]) -> str | None:
     if len(named) > 1:
         raise UsageProblem(f"{named[0]} and {named[1]} do not go together. Give one of them.")
     return named[0] if named else None
-
-
-@contextmanager
-def needing(what: str, extra: str) -> Iterator[None]:
-    """Wrap imports of ``what``. Raises :class:`MissingExtra` if a package of its extra is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("tokenbox"):
-            raise
-        raise MissingExtra.of(what, extra) from None
 
 
 Commands: TypeAlias = Mapping[str, Callable[..., Any]]

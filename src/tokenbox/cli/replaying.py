@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import tokenbox
-from tokenbox.cli.outcome import needing
 from tokenbox.cli.streams import read_bytes
 from tokenbox.content.blocks import Block
 from tokenbox.content.request import in_parts
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, needing
 from tokenbox.folder import Source
 from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.calls import Texts

@@ -16,9 +16,10 @@ import tokenbox
 from tokenbox.__about__ import __version__
 from tokenbox.cli import clock, screens
 from tokenbox.cli.options import AS_JSON, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, needing
+from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.streams import STDIN, read_bytes, same_file, standard_input, write_record
 from tokenbox.config import Config
+from tokenbox.errors import needing
 
 if TYPE_CHECKING:
     from tokenbox.shell.build import Environment

@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.errors import LayoutError, MissingExtra
+from tokenbox.errors import LayoutError, needing
 from tokenbox.inspect.entries import entry_of
 from tokenbox.inspect.of_layout import layout_entry
 from tokenbox.inspect.record import PageEntry, PageState, record_of, safe_json
@@ -108,11 +108,9 @@ def slider(layout: Layout, *, stops: int | None = None) -> Any:  # noqa: ANN401 
     ``stops``: the number of other budgets; the default is as many as take a few seconds. Raises
     ``MissingExtra``, and :class:`LayoutError` for a layout without its tokenizer or text.
     """
-    try:
-        import anywidget  # an extra
+    with needing("the slider in a notebook", "notebook"):
+        import anywidget
         import traitlets
-    except ImportError:
-        raise MissingExtra.of("the slider in a notebook", "notebook") from None
     entry = layout_entry(layout, "layout", stops=stops)
     if entry.slider is None:
         raise LayoutError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import needing
 from tokenbox.lcp.errors import (
     DecompressionBomb,
     DigestMismatch,
@@ -49,10 +49,8 @@ class MemoryStore:
 
 def body_digest(body: Bytes) -> bytes:
     """Return the BLAKE3 digest (32 bytes) of an uncompressed body: its summary, if any, and its fields."""
-    try:
-        from blake3 import blake3  # only for packs with references
-    except ImportError:
-        raise MissingExtra.of("a pack with references", "bcp") from None
+    with needing("a pack with references", "bcp"):
+        from blake3 import blake3
     return blake3(body).digest()
 
 

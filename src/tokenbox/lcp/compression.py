@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import needing
 from tokenbox.lcp.errors import DecompressFailed, DecompressionBomb
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ _MAX_BLOCK = 128 << 10
 
 def _zstandard() -> ModuleType:
     """Import zstandard, only for packs with compression. Raises :class:`MissingExtra`."""
-    try:
+    with needing("a pack with compression", "bcp"):
         import zstandard
-    except ImportError:
-        raise MissingExtra.of("a pack with compression", "bcp") from None
     return zstandard
 
 

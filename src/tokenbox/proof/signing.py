@@ -16,7 +16,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import needing
 from tokenbox.proof.bundle import ENVELOPE
 from tokenbox.proof.errors import KeyInvalid, SignatureInvalid
 
@@ -211,9 +211,7 @@ def check_signatures(
 
 
 def _signing() -> Any:  # noqa: ANN401  # a module
-    try:
+    with needing("signing", "sign"):
         import cryptography  # noqa: F401  # securesystemslib imports it only later
-        from securesystemslib import signer  # an extra
-    except ImportError:
-        raise MissingExtra.of("signing", "sign") from None
+        from securesystemslib import signer
     return signer

@@ -6,16 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import needing
 from tokenbox.store.database import SqlDialect, Transaction
 from tokenbox.store.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
-try:
+with needing("a store in PostgreSQL", "gateway"):
     import psycopg
     import sqlalchemy
     from sqlalchemy import exc
-except ImportError as error:
-    raise MissingExtra.of("a store in PostgreSQL", "gateway") from error
 
 if TYPE_CHECKING:
     from tokenbox.store.database import Value

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import needing
 from tokenbox.ledger.quota import QuotaLevel
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
@@ -54,13 +54,11 @@ class RedisQuotas:
     """Fulfils :class:`~tokenbox.store.quotas.QuotaStore`. ``seconds`` limits a command."""
 
     def __init__(self, url: str, *, seconds: float = 1.0) -> None:
-        try:
-            import redis.asyncio as redis  # an extra
+        with needing("quotas in Redis", "gateway"):
+            import redis.asyncio as redis
             import redis.exceptions as errors
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
-        except ImportError:
-            raise MissingExtra.of("quotas in Redis", "gateway") from None
         try:
             self._redis: Any = redis.Redis.from_url(
                 url,
