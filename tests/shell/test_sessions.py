@@ -356,6 +356,24 @@ def test_an_answer_follows_its_question_if_another_shell_wrote_between(tmp_path:
         shell.close()
 
 
+@pytest.mark.parametrize("answers", [0, 1])
+def test_a_question_that_another_shell_still_answers_is_not_lost(
+    start: Begin, llama: LlamaServer, answers: int
+) -> None:
+    session, _ = start(llama.url, name="mine")
+    take(session, "one")
+    number = session.context.ask("what was the word?")
+    session.record.append({number: session.context.window[number]}, session.models.count_text)
+    _, heard = start(llama.url, name="mine", resume=True)
+    assert heard.notices[0] == "[your last question was not answered; ask again: what was the word?]"
+    for one in range(answers):
+        answer = Message.of({"role": "assistant", "content": "It was parapluie."})
+        session.record.append({number + 1 + one: answer}, session.models.count_text)
+    again, _ = start(llama.url, name="mine", resume=True)
+    found = [message["content"] for message in again.context.messages()]
+    assert found[2:] == ["what was the word?", "It was parapluie."] * answers
+
+
 def test_another_shell_that_is_faster_twice_does_not_end_the_storing(
     start: Begin, llama: LlamaServer
 ) -> None:

@@ -41,6 +41,11 @@ APPEND = """
     VALUES (:session, :position, :place, :written, :message, :tokens, :exact, :pinned, :state)
     ON CONFLICT (session, position) DO NOTHING
 """
+# Another shell that continued the session saw a question without an answer. Now it has one.
+RESTORE = """
+    UPDATE tokenbox_turns SET state = 'kept'
+    WHERE session = :session AND place = :place AND state = 'dropped'
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +199,14 @@ class StoredSession:
     def append(self, *turns: Turn) -> list[Turn]:
         """Append turns, all or none, and return them with their positions.
 
-        Raises :class:`SessionChanged` if another process has written meanwhile. Retrying is safe: the same
-        turn in the same position is written once.
+        An answer restores the turns of its place that another process has dropped meanwhile. Raises
+        :class:`SessionChanged` if another process has written meanwhile. Retrying is safe: the same turn in
+        the same position is written once.
         """
         with self._database.writing() as transaction:
             info = self._touched(transaction, turns)
+            for place in {turn.place for turn in turns if turn.place is not None}:
+                transaction.change(RESTORE, {"session": self._info.id, "place": place})
             written = [
                 _append(transaction, self._info.id, self._length + i, turn) for i, turn in enumerate(turns)
             ]
