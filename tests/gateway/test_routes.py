@@ -68,6 +68,9 @@ def test_a_key_sees_the_models_that_it_may_use(shared_gateways: Gateways, upstre
     assert gateway.get("/v1/models/gpt-4o-mini", **auth).status == 200
     assert gateway.get("/v1/models/stub", **auth).status == 403
     assert gateway.get("/v1/models/gpt-4o-mini").status == 401
+    other = shared_gateways.command("gateway", "keys", "create", "other", "--model", "none", *options)
+    refused = gateway.post("/tokenize", {"content": "hi"}, authorization=f"Bearer {other}")
+    assert refused.json["error"]["message"] == "model is missing, and no upstream lists any."
 
 
 @pytest.mark.parametrize("path", ["/tokenize", "/detokenize", "/v1/tokenize", "/v1/plan", "/v1/enforce"])
@@ -75,6 +78,13 @@ def test_a_key_sees_the_models_that_it_may_use(shared_gateways: Gateways, upstre
 def test_what_names_no_model_is_refused(gateway: RunningGateway, path: str, model: object) -> None:
     body = {"model": model, "content": "hi", "prompt": "hi", "tokens": [1], "chunks": ["hi"]}
     assert gateway.post(path, body).status == 400
+
+
+def test_a_request_without_a_model_is_told_how_to_name_one(gateway: RunningGateway) -> None:
+    number = len(gateway.get("/v1/models").json["data"])
+    refused = gateway.post("/tokenize", {"content": "hi"})
+    message = f"model is missing, and there are {number}. Name one of /v1/models."
+    assert (refused.status, refused.json["error"]["message"]) == (400, message)
 
 
 @pytest.mark.slow

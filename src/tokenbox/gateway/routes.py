@@ -307,7 +307,8 @@ class Routes:
             for item in await self.services.upstream_models(upstream, grant)
         ]
         if len(names) != 1:
-            raise invalid_request(f"model is missing, and there are {len(names)}: name one.", "model")
+            which = f"there are {len(names)}. Name one of /v1/models" if names else "no upstream lists any"
+            raise invalid_request(f"model is missing, and {which}.", "model")
         return str(names[0])
 
 
