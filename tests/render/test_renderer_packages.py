@@ -69,6 +69,16 @@ def test_a_package_adds_a_renderer_with_one_file(package: Path) -> None:
     assert (done.stdout, done.stderr) == ("* Tides\nAt noon.\n", "")
 
 
+def test_the_command_line_takes_it_too(package: Path) -> None:
+    (package / "notes.txt").write_text("At noon.\n")
+    pack = "import sys, tokenbox.cli; sys.exit(tokenbox.cli.main(['pack', 'notes.txt', '--format', {!r}]))"
+    done = run(package, pack.format("org"))
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "At noon.")
+    done = run(package, pack.format("html"))
+    assert done.returncode == 2
+    assert "'html' is not one of 'xml', 'markdown', 'minimal', 'broken', 'org', 'json', 'bcp'." in done.stderr
+
+
 def test_a_renderer_that_cannot_be_loaded_is_named(package: Path) -> None:
     done = run(package, PROGRAM.replace('"org"', '"broken"'))
     assert "the renderer 'broken' of broken_renderer cannot be loaded" in done.stderr

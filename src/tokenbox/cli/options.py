@@ -7,6 +7,7 @@ in the notation of a manual page, as in ``budget: int | None = option("--budget 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -34,11 +35,22 @@ def option(
     *,
     min: int | None = None,  # as in typer
     max: int | None = None,
+    parser: Callable[[str], Any] | None = None,
+    autocompletion: Callable[[str], list[str]] | None = None,
 ) -> Any:  # noqa: ANN401  # stands for a value of its option
     """Return an option: its names, then the placeholder of its value, if it has one. ``...``: required."""
     names = usage.split()
     placeholder = None if names[-1].startswith("-") else names.pop()
-    return typer.Option(default, *names, metavar=placeholder, help=about, min=min, max=max)
+    return typer.Option(
+        default,
+        *names,
+        metavar=placeholder,
+        help=about,
+        min=min,
+        max=max,
+        parser=parser,
+        autocompletion=autocompletion,
+    )
 
 
 def flag(usage: str, about: str) -> Any:  # noqa: ANN401  # stands for a value of its option

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from itertools import pairwise
+
+import typer
 
 import tokenbox
 from tokenbox import folder as packing
@@ -27,6 +28,7 @@ from tokenbox.errors import plural
 from tokenbox.files import cache_folder
 from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
+from tokenbox.render.registry import BUILTIN, renderer_names
 from tokenbox.store.stored_counts import StoredCounts
 from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import Engine
@@ -36,12 +38,20 @@ SHOWN_NOTES = 5
 """Notes of one kind that are shown; all secrets are, and --format json has all notes."""
 
 
-class PackFormat(StrEnum):
-    XML = "xml"
-    MARKDOWN = "markdown"
-    MINIMAL = "minimal"
-    JSON = "json"
-    BCP = "bcp"
+# The formats beside those of the renderers.
+JSON, BCP = "json", "bcp"
+
+
+def formats() -> tuple[str, ...]:
+    """Return the names that ``--format`` takes. Those of installed packages take 20 ms to find."""
+    return (*renderer_names(), JSON, BCP)
+
+
+def known_format(name: str) -> str:
+    """Return the name of a format. Raises ``BadParameter`` for any other."""
+    if name not in (*BUILTIN, JSON, BCP) and name not in formats():
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, formats()))}.")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +67,11 @@ class PackCommand:
 
     paths: list[str] | None = argument("PATH...", "Files and folders.", None, show_default=False)
     budget: int | None = option("--budget -b TOKENS", "The token budget.", min=0)
-    given_format: PackFormat | None = option(
-        "--format -f",
+    given_format: str | None = option(
+        f"--format -f <{'|'.join((*BUILTIN, JSON, BCP))}>",
         "json prints the record; bcp, as for -o NAME.bcp, writes a pack for `tokenbox lcp`. Default: xml.",
+        parser=known_format,
+        autocompletion=lambda incomplete: [name for name in formats() if name.startswith(incomplete)],
     )
     tokenizer: str | None = TOKENIZER
     model: str | None = option("--model -m NAME", "The model that reads the pack.")
@@ -105,7 +117,7 @@ class PackCommand:
 
     def run(self) -> int:
         with (
-            reporting(as_json=self.text_format is PackFormat.JSON, takes_budget=True),
+            reporting(as_json=self.text_format == JSON, takes_budget=True),
             proving(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir) as prover,
             ExitStack() as ended,
         ):
@@ -128,16 +140,15 @@ class PackCommand:
             return Exit.OK
 
     @property
-    def text_format(self) -> PackFormat:
+    def text_format(self) -> str:
         """The format of ``--format``; else bcp for a file of that name, and XML for others."""
         is_pack = self.output is not None and self.output.lower().endswith(".bcp")
-        return self.given_format or (PackFormat.BCP if is_pack else PackFormat.XML)
+        return self.given_format or (BCP if is_pack else BUILTIN[0])
 
     @property
     def mode(self) -> str:
         """The rendering of the text, which in a record is XML."""
-        is_text = self.text_format not in {PackFormat.JSON, PackFormat.BCP}
-        return (self.text_format if is_text else PackFormat.XML).value
+        return self.text_format if self.text_format not in {JSON, BCP} else BUILTIN[0]
 
     @property
     def _proves(self) -> bool:
@@ -161,19 +172,19 @@ class PackCommand:
         view = only_one({"--tree": self.tree, "--check": self.check, "--explain": self.explain})
         if self.check and self.budget is None:
             raise UsageProblem("--check needs --budget: without one everything fits.")
-        if self.text_format is PackFormat.BCP and self.budget is not None and not self.check:
+        if self.text_format == BCP and self.budget is not None and not self.check:
             raise UsageProblem(
                 "a .bcp pack contains everything. Leave out --budget, and give it to `tokenbox lcp render`."
             )
-        if self.text_format is PackFormat.BCP and self.explain:
+        if self.text_format == BCP and self.explain:
             raise UsageProblem(
                 "--explain describes a rendering. Give --format xml, markdown, minimal or json."
             )
-        if self._proves and (self.tree or self.check or self.text_format is PackFormat.BCP):
+        if self._proves and (self.tree or self.check or self.text_format == BCP):
             raise UsageProblem("--proof records a rendering: not with --tree, --check or --format bcp.")
         if (self.tree or self.check) and self.output is not None:
             raise UsageProblem(f"{view} writes no pack. Leave out -o.")
-        if self.text_format is PackFormat.BCP and view is None and self.output is None and terminal.is_seen():
+        if self.text_format == BCP and view is None and self.output is None and terminal.is_seen():
             raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
         self._verify_outputs(view)
         if self.explain and self.output == streams.STDIN:
@@ -185,9 +196,9 @@ class PackCommand:
             raise UsageProblem("--watch writes the pack at each change. Name a file with -o, or give --copy.")
         if self.split is not None and not to_a_file:
             raise UsageProblem("--split writes several files. Name them with -o, as in -o pack.xml.")
-        if self.split is not None and self.text_format in {PackFormat.JSON, PackFormat.BCP}:
+        if self.split is not None and self.text_format in {JSON, BCP}:
             raise UsageProblem("--split is for a text. Give --format xml, markdown or minimal.")
-        if self.copy and (view or self.text_format is PackFormat.BCP or self.output == streams.STDIN):
+        if self.copy and (view or self.text_format == BCP or self.output == streams.STDIN):
             raise UsageProblem("--copy puts a text on the clipboard: not with a view, .bcp or -o -.")
         if self._proves and (self.watch or self.split is not None):
             raise UsageProblem("--proof records one rendering: not with --watch or --split.")
@@ -267,7 +278,7 @@ class _Run:
             redact=choices.redact,
             instructions=surveyed.settings.instructions if said is None else said,
         )
-        if choices.text_format is PackFormat.BCP and not (choices.tree or choices.check):
+        if choices.text_format == BCP and not (choices.tree or choices.check):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:
                 source = read(advance=advance)
             with terminal.progress("summarizing"):
@@ -291,7 +302,7 @@ class _Run:
             ahead.wait()
             with terminal.progress("counting"):
                 usage = usage_of(source, counter, counts)
-            if choices.text_format is PackFormat.JSON:
+            if choices.text_format == JSON:
                 streams.write_record("tree", usage.to_dict())
             else:
                 show_usage(usage, exact=counter.identity.exact)
@@ -319,7 +330,7 @@ class _Run:
             streams.write_text(f"{about}{result.total:,} of {plural(choices.budget, 'token')}: {verdict}\n")
             return Exit.OK if over <= 0 else Exit.DOES_NOT_FIT
         data: Iterable[bytes] = (piece.encode() for piece in result.rendering.pieces)
-        if choices.text_format is PackFormat.JSON:
+        if choices.text_format == JSON:
             data = [streams.json_bytes(result.to_dict())]
         if choices.copy:
             copy(b"".join(data))
