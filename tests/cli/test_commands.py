@@ -433,6 +433,24 @@ def test_a_terminal_shows_what_does_not_fit(document: Path) -> None:
     assert "(context_critical_overflow)" in seen
 
 
+@pytest.mark.parametrize(("arguments", "status"), [(["config"], 0), (["count", "nothere"], 2)])
+def test_a_reader_of_the_errors_that_is_gone_changes_no_status(
+    tmp_path: Path, arguments: list[str], status: int
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as gone:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=tmp_path,
+            env={"PYTHONPATH": ENVIRONMENT["PYTHONPATH"]},  # no PYTHONUNBUFFERED
+            stdout=subprocess.DEVNULL,
+            stderr=gone,
+            check=False,
+        )
+    assert done.returncode == status
+
+
 def test_an_encoding_without_the_drawing_characters(tokenbox: CommandLine, document: Path) -> None:
     document.write_text(DOCUMENT.replace('"a"', '"né"'), encoding="utf-8")
     result = tokenbox("layout", "p.toml", "--explain", encoding="ascii")

@@ -78,14 +78,14 @@ def run(arguments: list[str]) -> int:
         streams.finish_output()
     except streams.ReaderGoneError:
         # The reader closed the pipe, as `| head` does: not an error.
-        streams.abandon_output()
+        streams.abandon(sys.stdout)
         return Exit.OK
     except TokenboxError as error:
         # Commands report their own errors; what arrives here is a failure to write the output.
-        streams.abandon_output()
+        streams.abandon(sys.stdout)
         return report(error)
     except KeyboardInterrupt:
-        streams.abandon_output()
+        streams.abandon(sys.stdout)
         return Exit.INTERRUPTED
     return status
 

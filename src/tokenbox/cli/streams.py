@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from tokenbox.errors import TokenboxError
 from tokenbox.files import listing_of, replace
@@ -155,13 +155,15 @@ def write_error(text: str) -> None:
     """Write ``text`` to standard error; errors of doing so are ignored."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()  # on a terminal, the result comes before the messages about it
-    with suppress(OSError, ValueError):
+    try:
         if _last != b"\n" and sys.stderr.isatty():
             sys.stderr.write("\n")
         _seen(b"\n")
         encoding = sys.stderr.encoding or "utf-8"
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()
+    except (OSError, ValueError):
+        abandon(sys.stderr)
 
 
 def write_warnings(problems: Iterable[str]) -> None:
@@ -177,11 +179,11 @@ def finish_output() -> None:
         _output_failed(error)
 
 
-def abandon_output() -> None:
-    """Discard buffered output, so that the interpreter does not try to write it again at exit."""
+def abandon(stream: TextIO) -> None:
+    """Discard what a stream has buffered, so that the interpreter does not try to write it again at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
