@@ -419,6 +419,21 @@ def test_a_terminal_has_colours_and_a_pipe_has_none(document: Path) -> None:
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]", without)
 
 
+def test_a_terminal_that_takes_no_colours_gets_none(tmp_path: Path) -> None:
+    for without in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in on_terminal("--help", folder=tmp_path, **without)[0]
+    assert "\x1b[1mStart here:" in on_terminal("--help", folder=tmp_path, NO_COLOR="")[0]
+
+
+def test_a_table_that_is_too_wide_for_a_terminal_becomes_blocks(tmp_path: Path) -> None:
+    seen, _ = on_terminal("tokenizers", folder=tmp_path, COLUMNS="30", TERM="dumb")
+    assert seen.startswith(
+        "o200k_base\n  version      1\n  kind         exact\n  fingerprint  9550516e60fa\n"
+        "  what it is   GPT-4o and\n               later; in the\n               package\ncl100k_base\n"
+    )
+    assert max(map(len, seen.splitlines())) <= 30
+
+
 def test_on_a_terminal_the_text_is_still_only_the_text(document: Path) -> None:
     seen, _ = on_terminal("layout", "p.toml", folder=document.parent)
     assert seen == "one\r\ntwo\n\u2028"

@@ -14,7 +14,7 @@ import typer
 
 from tokenbox import named_code
 from tokenbox.__about__ import __version__
-from tokenbox.cli import streams
+from tokenbox.cli import streams, terminal
 from tokenbox.cli.listing import COMMANDS, SUMMARY, help_text
 from tokenbox.cli.options import DocumentedCommand
 from tokenbox.cli.outcome import COMMAND_LINE, Exit, report, reported
@@ -100,7 +100,7 @@ def _allow_code(arguments: Sequence[str]) -> None:
 
 def _invoke(arguments: list[str]) -> int:
     if arguments == ["--help"]:
-        streams.write_text(help_text(bold=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        streams.write_text(help_text(bold=terminal.is_seen() and terminal.has_colours()))
         return Exit.OK
     try:
         app = build_app(_needed(arguments))

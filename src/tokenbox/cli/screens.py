@@ -6,7 +6,6 @@ Results go to standard output, notices and errors to standard error.
 from __future__ import annotations
 
 import base64
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +119,7 @@ class TerminalScreen(PipeScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._colours = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self._colours = terminal.has_colours()
         self._waiting = False
         self._thinking = False
         self._show_keys: Callable[[], object] | None = None

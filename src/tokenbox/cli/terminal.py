@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -63,6 +64,11 @@ def charset(stream: TextIO | None = None) -> Charset:
     except UnicodeEncodeError:
         return ASCII
     return UNICODE
+
+
+def has_colours() -> bool:
+    """Return whether a terminal is to have colours: NO_COLOR and terminals without them turn them off."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}
 
 
 def is_seen() -> bool:
