@@ -141,7 +141,7 @@ def _set(words: list[str], *, user: bool, remembered: bool, as_json: bool) -> No
     if as_json:
         write_record("setting", setting.to_dict())
     else:
-        write_error(f"set in {printable(os.path.relpath(file, here))}\n")
+        write_error(f"set in {printable(str(file) if user else os.path.relpath(file, here))}\n")
     write_warnings(loaded.problems)  # such as what a project's file may not decide
     if not as_json and setting.origin.name is not None and not same_file(file, here / setting.origin.name):
         write_error(f"note: {printable(setting.source)} overrides it.\n")
