@@ -18,7 +18,7 @@ from tokenbox.cli.streams import write_error, write_record, write_warnings
 from tokenbox.config import Config
 from tokenbox.config.keys import key_text
 from tokenbox.errors import TokenboxError
-from tokenbox.render.lines import Line, Span, Style, cells, printable
+from tokenbox.render.lines import printable
 
 MAX_SHOWN = 20
 """Matches of a query that are shown without ``--all``."""
@@ -149,26 +149,11 @@ def _show(priced: list[tuple[ModelInfo, Price | None]]) -> None:
             sources.figure(info.figure(limit), disputed=limit in disputed) for limit in tokenbox.catalog.Limit
         ]
         rows.append((info.id, *limits, _tokenizer(info, sources), *_price(cost, sources)))
-    lines = terminal.table(HEADS, rows)
-    narrow = terminal.is_seen() and any(
-        cells("".join(span.text for span in line)) > terminal.width() for line in lines
-    )
-    terminal.show(_cards(rows) if narrow else lines)
+    terminal.show(terminal.table(HEADS, rows))
     notes = [_dispute(info, found, sources) for info, _ in priced for found in info.disagreements]
     notes += [line for info, cost in priced for line in _price_notes(info, cost, sources)]
     notes += [f"[{number}] {source}" for source, number in sources.numbers.items()]
     terminal.show([terminal.line(note) for note in notes])
-
-
-def _cards(rows: list[tuple[str, ...]]) -> list[Line]:
-    """Return the rows as blocks of lines, for a terminal that is too narrow for the table."""
-    shown: list[Line] = []
-    for name, *values in rows:
-        shown.append([Span(printable(name, terminal.charset()), Style.STRONG)])
-        shown += [
-            terminal.line(f"  {head:<10}  {value}") for head, value in zip(HEADS[1:], values, strict=True)
-        ]
-    return shown
 
 
 def _tokenizer(info: ModelInfo, sources: _Sources) -> str:

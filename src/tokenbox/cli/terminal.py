@@ -113,12 +113,29 @@ def show_counts(rows: Sequence[tuple[int, bool, str]], tokenizer: TokenizerIdent
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
-    """Return aligned columns. They wrap at the edge of a terminal, and never in a pipe."""
+    """Return aligned columns. They wrap at the edge of a terminal, and never in a pipe.
+
+    A terminal that is too narrow for them gets a block of lines for each row.
+    """
     drawn = charset()
     texts = [[printable(text, drawn) for text in row] for row in rows]
-    widths = column_widths([heads, *texts], width() if is_seen() else None)
+    room = width() if is_seen() else None
+    widths = column_widths([heads, *texts], room)
+    if room is not None and sum(widths) + len(GAP) * (len(widths) - 1) > room:
+        return [line for row in texts for line in _block(heads, row, room)]
     lines = [_row(part, widths, Style.FAINT, Style.FAINT) for part in in_columns(heads, widths)]
     return lines + [_row(part, widths) for row in texts for part in in_columns(row, widths)]
+
+
+def _block(heads: Sequence[str], row: Sequence[str], room: int) -> Iterator[Line]:
+    """Yield a row as lines: the first text with a head, after the marks before it, and the others below."""
+    first = next(at for at, head in enumerate(heads) if head) + 1
+    yield [Span(" ".join(filter(None, row[:first])), Style.STRONG)]
+    widest = max(map(cells, heads[first:]), default=0)
+    widths = [widest, max(1, room - widest - 2 * len(GAP))]
+    for pair in zip(heads[first:], row[first:], strict=True):
+        for part in in_columns(pair, widths):
+            yield [Span(GAP), *_row(part, widths, Style.PLAIN)]
 
 
 def line(text: str) -> Line:
