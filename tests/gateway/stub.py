@@ -88,7 +88,7 @@ def event_of(path: str, number: int, text: str = "Hello ") -> bytes:
     if path == "/v1/responses":
         return named({**responses_events(text)[1 if number else 0], "sequence_number": number})
     if path == "/v1/completions":
-        return b"data: " + compact(completion(text)) + b"\n\n"
+        return b"data: " + compact(completion(text, None)) + b"\n\n"
     return chunk({"content": text} if number else {"role": "assistant"})
 
 
@@ -180,6 +180,16 @@ async def gone(request: web.Request, answer: web.StreamResponse) -> web.StreamRe
 
 async def ends_early(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     answer = await begin_fault(request, body)
+    await answer.write_eof()
+    return answer
+
+
+async def no_done(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """End a stream after its finish_reason and the usage, without ``[DONE]``, as some servers do."""
+    answer = await begin_fault(request, body)
+    choice = {"index": 0, "delta": {}, "text": "", "finish_reason": "stop"}
+    for event in ({"choices": [choice]}, {"choices": [], "usage": usage_of(body)}):
+        await answer.write(b"data: " + compact(event) + b"\n\n")
     await answer.write_eof()
     return answer
 
@@ -310,9 +320,9 @@ async def until_gone(
 FAULTS = {
     function.__name__: function
     for function in (
-        reset_before, half_a_head, no_http, reset_after_head, half_a_chunk, half_a_body, ends_early, bad_json,
-        bad_event, page, server_error, rate_limited, flat_error, redirect, no_status, refuses_key, echoes_key,
-        zero_usage, slow_stream, silent, stalls, endless, flood, large,
+        reset_before, half_a_head, no_http, reset_after_head, half_a_chunk, half_a_body, ends_early, no_done,
+        bad_json, bad_event, page, server_error, rate_limited, flat_error, redirect, no_status, refuses_key,
+        echoes_key, zero_usage, slow_stream, silent, stalls, endless, flood, large,
     )
 }  # fmt: skip
 
@@ -409,7 +419,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
         return web.json_response({**completion("Hello there"), "usage": usage_of(body)})
     answer = await begin(request)
     for text in ("Hello ", "there"):
-        await answer.write(b"data: " + compact(completion(text)) + b"\n\n")
+        await answer.write(b"data: " + compact(completion(text, None)) + b"\n\n")
     if (body.get("stream_options") or {}).get("include_usage"):
         value = {**completion(""), "choices": [], "usage": usage_of(body)}
         await answer.write(b"data: " + compact(value) + b"\n\n")
@@ -418,8 +428,8 @@ async def completions(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-def completion(text: str) -> dict[str, Any]:
-    choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
+def completion(text: str, finish: str | None = "stop") -> dict[str, Any]:
+    choice = {"index": 0, "text": text, "finish_reason": finish, "logprobs": None}
     head = {"id": "c1", "object": "text_completion", "created": 1, "model": "stub"}
     return {**head, "choices": [choice]}
 

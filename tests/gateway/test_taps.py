@@ -37,7 +37,7 @@ def relayed(
     tap = Tap(protocol, NOTE, hide_usage=hide_usage)
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     pieces = [stream[start:end] for start, end in pairwise(places)]
-    return b"".join([*map(tap.feed, pieces), tap.rest()]), tap
+    return b"".join([*map(tap.feed, pieces), tap.end()]), tap
 
 
 @given(
@@ -101,6 +101,42 @@ def test_only_an_event_ends_a_stream(protocol: Protocol, text: Any, last: Any, c
     assert not whole(text, text)
     assert whole(text, last)
     assert whole(text, last, {"type": "ping"})
+
+
+def chunk(index: int, finish: str | None) -> bytes:
+    text = {"content": 'it says "finish_reason": "stop"'}
+    choice = {"index": index, "delta": text, "finish_reason": finish}
+    return frame(json.dumps({"choices": [choice]}).encode())
+
+
+@pytest.mark.parametrize("cuts", [[], [40], [150, 260]])
+@pytest.mark.parametrize(
+    ("choices", "chunks", "whole"),
+    [
+        (1, [(0, None), (0, "stop")], True),
+        (1, [(0, None), (0, "length"), (0, None)], True),
+        (1, [(0, None), (0, None)], False),
+        (1, [(0, "")], False),
+        (1, [], False),
+        (2, [(0, None), (1, None), (1, "stop"), (0, "tool_calls")], True),
+        (2, [(0, None), (0, "stop")], False),
+        (2, [(0, "stop"), (0, "stop")], False),
+    ],
+)
+def test_a_stream_whose_choices_are_finished_is_whole_without_a_last_event(
+    choices: int, chunks: list[tuple[int, str | None]], cuts: list[int], *, whole: bool
+) -> None:
+    """Its usage counts only then: a client that leaves before the end does not lower what it is charged."""
+    stream = b"".join(chunk(*one) for one in chunks) + USAGE
+    tap = Tap(CHAT, NOTE, hide_usage=False, choices=choices)
+    places = sorted({0, len(stream), *(min(cut, len(stream)) for cut in cuts)})
+    for start, end in pairwise(places):
+        tap.feed(stream[start:end])
+    before = tap.whole, tap.reported
+    tap.end()
+    known = Usage(7, None)
+    assert before == (False, known)
+    assert (tap.whole, tap.reported) == ((True, Usage.reported(7, 3)) if whole else (False, known))
 
 
 @pytest.mark.parametrize(

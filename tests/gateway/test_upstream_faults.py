@@ -238,6 +238,16 @@ def test_an_upstream_that_is_not_there(alone: RunningGateway, path: str, stream:
     assert alone.get("/healthz").status == 200
 
 
+@pytest.mark.parametrize("path", PATHS[:2])
+def test_a_stream_without_a_last_event_is_whole(gateway: RunningGateway, path: str) -> None:
+    answer = gateway.post(path, body_for(path, "no_done", stream=True))
+    assert answer.status == 200
+    assert answer.data.count(b"data: ") == 2  # the client did not ask for the usage
+    assert b'"error"' not in answer.data
+    logged = json.loads(gateway.log.splitlines()[-1])
+    assert (logged["complete"], logged["reported_output"]) == (True, 3)
+
+
 @pytest.mark.parametrize("fault", [*BEFORE, *WITHIN])
 def test_a_connection_to_the_gateway_is_usable_after_a_fault(gateway: RunningGateway, fault: str) -> None:
     connection = http.client.HTTPConnection(gateway.url.removeprefix("http://"), timeout=SECONDS)

@@ -32,7 +32,6 @@ CLEAN_SECONDS = 3600.0
 # At the end: how long the store is tried again, and how long an attempt that is under way is waited for.
 _LAST_TRIES_SECONDS = 5.0
 _END_SECONDS = 10.0
-_OK = 200
 
 
 class CallRecorder:
@@ -89,7 +88,7 @@ class CallRecorder:
     def record_end(self, request: Attempt) -> None:
         """Record the outcome, and the usage that the upstream reported, None if it reported nothing."""
         outcome = request.outcome
-        if outcome.complete and outcome.status == _OK:
+        if outcome.complete:
             result = Outcome.DONE
         elif outcome.left:
             result = Outcome.STOPPED

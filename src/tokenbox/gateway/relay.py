@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.gateway.asgi import Headers, Send, json_object
 from tokenbox.gateway.protocols import ErrorStyle, with_key
 from tokenbox.gateway.refusals import Refusal
-from tokenbox.gateway.taps import Tap
+from tokenbox.gateway.taps import Tap, is_error
 from tokenbox.gateway.upstream import Upstream, returned, used_nothing
 from tokenbox.providers.errors import AnswerTooLarge
 from tokenbox.providers.wire import BrokenAnswer, Failure, WireConnection
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tokenbox.gateway.calls import ApiCall
     from tokenbox.ledger.usage import Usage
 
-_OK = 200
-_FIRST_ERROR = 400
+_FIRST_REDIRECT, _FIRST_ERROR = 300, 400
 _LAST_STATUS = 599  # RFC 9110, 15: others are invalid, and servers cannot send them on
 _KEY_STATUSES = (401, 403)
 # The largest whole answer, in bytes: 4,096 embeddings of 4,096 numbers are 200 MB.
@@ -70,7 +69,7 @@ class Relay:
     outcome: CallOutcome
 
     async def run(self) -> None:
-        if self.answer.status != _OK:
+        if self.answer.status >= _FIRST_REDIRECT:
             await self.error()
             return
         content_type = self.answer.header(b"content-type") or b""
@@ -86,11 +85,17 @@ class Relay:
         if value is None:
             raise self.upstream.failed(Failure.GARBLED)
         self.outcome.usage = self.call.protocol.usage_in(value)
-        await self._send_whole(_OK, with_key(data, b"tokenbox", self.note))
+        await self._send_whole(with_key(data, b"tokenbox", self.note), value)
 
     async def stream(self) -> None:
         """Relay an event stream."""
-        tap = Tap(self.call.protocol, self.note, hide_usage=self.hide_usage, started=self.started)
+        tap = Tap(
+            self.call.protocol,
+            self.note,
+            hide_usage=self.hide_usage,
+            started=self.started,
+            choices=self.call.choices,
+        )
         failure: Refusal | None = None
         try:
             while piece := await self.answer.piece():
@@ -98,7 +103,7 @@ class Relay:
                     await self._send_piece(out)
                 if tap.is_garbled:
                     raise BrokenAnswer(Failure.GARBLED)  # noqa: TRY301  # handled like a broken connection
-            if rest := tap.rest():
+            if rest := tap.end():
                 await self._send_piece(rest)
             if not tap.whole:
                 failure = self.upstream.failed(Failure.BROKE)
@@ -112,7 +117,7 @@ class Relay:
             if not self.outcome.begun:
                 raise failure
             await self._send_piece(failure.event(self.call.protocol, self.request_id, tap.events))
-        await self._start(_OK)
+        await self._start()
         self.outcome.ended, self.outcome.complete = True, failure is None and tap.error is None
         await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -128,12 +133,19 @@ class Relay:
                 f"The upstream {self.upstream.name!r} refused the gateway's own key. "
                 "The operator has to replace it.",
             )
-        if not _FIRST_ERROR <= status <= _LAST_STATUS:
+        if status < _FIRST_ERROR:
+            raise Refusal(
+                502,
+                "upstream_garbled",
+                f"The upstream {self.upstream.name!r} redirects to another address ({status}), and redirects "
+                "are not followed. The operator has to set that address.",
+            )
+        if status > _LAST_STATUS:
             raise self.upstream.failed(Failure.GARBLED)
         data = self.upstream.withheld(await self._body())
         value = json_object(data)
         if value is not None and self._has_shape(value):
-            await self._send_whole(status, data)
+            await self._send_whole(data, value)
             return
         retry = self.answer.header(b"retry-after")
         raise Refusal(
@@ -155,23 +167,25 @@ class Relay:
         except BrokenAnswer as error:
             raise self.upstream.failed(error.how) from None
 
-    async def _send_whole(self, status: int, data: bytes) -> None:
+    async def _send_whole(self, data: bytes, value: dict[str, Any]) -> None:
+        """Send an answer, whose JSON object is ``value``."""
         data = self.upstream.withheld(data)
-        await self._start(status, (b"content-length", str(len(data)).encode()))
-        self.outcome.ended = self.outcome.complete = True
+        await self._start((b"content-length", str(len(data)).encode()))
+        self.outcome.ended, self.outcome.complete = True, not is_error(value)
         await self.send({"type": "http.response.body", "body": data})
 
     async def _send_piece(self, data: bytes) -> None:
         if not self.outcome.begun:
-            await self._start(_OK)
+            await self._start()
         await self.send(
             {"type": "http.response.body", "body": self.upstream.withheld(data), "more_body": True}
         )
 
-    async def _start(self, status: int, *more: tuple[bytes, bytes]) -> None:
+    async def _start(self, *more: tuple[bytes, bytes]) -> None:
         """Send the head, once."""
         if self.outcome.begun:
             return
+        status = self.answer.status
         self.outcome.begun, self.outcome.status = True, status
         self.outcome.first_byte = time.monotonic()
         own = [*self.headers, *more]

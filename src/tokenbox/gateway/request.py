@@ -297,10 +297,7 @@ class GatewayRequest(Attempt):
             try:
                 await relay.run()
             finally:
-                if self.outcome.complete:
-                    answer.release()
-                else:
-                    answer.close()
+                answer.release()
 
     async def _with_cache_marks(self, call: ApiCall) -> ApiCall:
         """Return the call with the cache breakpoints that Claude models need, if the client set none."""

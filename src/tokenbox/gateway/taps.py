@@ -10,9 +10,11 @@ from tokenbox.gateway.asgi import json_object
 from tokenbox.gateway.protocols import Protocol, event_with_key
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers.framing import Frames, data_of, message_of
+from tokenbox.providers.shapes import at, count_at, items_at
 
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+_FINISHED = re.compile(rb'"finish_reason"\s*:\s*"')
 
 
 class Tap:
@@ -20,9 +22,12 @@ class Tap:
 
     ``note`` is the JSON value of the gateway's key. ``hide_usage``: the client did not ask for usage, so it
     does not get the event of chat completions that has only that. ``started`` is an event to send first.
+    ``choices`` is the number of answers in the stream.
     """
 
-    def __init__(self, protocol: Protocol, note: bytes, *, hide_usage: bool, started: bytes = b"") -> None:
+    def __init__(
+        self, protocol: Protocol, note: bytes, *, hide_usage: bool, started: bytes = b"", choices: int = 1
+    ) -> None:
         self._protocol = protocol
         self._note: bytes | None = note
         self._hide_usage = hide_usage
@@ -31,6 +36,8 @@ class Tap:
         self.usage: Usage | None = None
         self._stated: Mapping[str, Any] = {}
         self._has_ended = False
+        self._choices = choices
+        self._finished: set[object] = set()
         self.events = 0
         self.error: dict[str, Any] | None = None
         # Whether an event was not complete JSON. Nothing is passed on from there.
@@ -78,11 +85,16 @@ class Tap:
         is_plain = end > 2 and data.count(b"\n\n", 0, end) == data.count(b"}\n\n", 0, end)
         return end if is_plain and data.find(b"\r", 0, end) < 0 else 0
 
-    def rest(self) -> bytes:
-        """Return a last frame that lacks its empty line, if it is complete."""
+    def end(self) -> bytes:
+        """Return a last frame that lacks its empty line, if it is complete. Nothing follows it.
+
+        Some servers send no ``[DONE]``. A stream is also whole if each of its choices has a finish_reason.
+        """
         rest = self._frames.rest()
         is_whole = object_of(rest) is not None or data_of(rest) == b"[DONE]"
-        return self._pass(rest) if is_whole else b""
+        out = self._pass(rest) if is_whole else b""
+        self._has_ended = self._has_ended or len(self._finished) >= self._choices
+        return out
 
     @property
     def whole(self) -> bool:
@@ -110,12 +122,16 @@ class Tap:
                 self._read(value)
                 if self._hide_usage and _NO_CHOICES.search(frame) and value.get("choices") == []:
                     return b""
-        elif b'"error"' in frame and (value := object_of(frame)) is not None and _is_error(value):
+        elif b'"error"' in frame and (value := object_of(frame)) is not None and is_error(value):
             self.error = value
         return frame
 
     def _look_for_end(self, frames: bytes) -> None:
-        """Note the event that ends a stream. A text may contain its name, too."""
+        """Note the choices that are finished, and the event that ends a stream. A text may name it, too."""
+        if _FINISHED.search(frames) is not None:
+            for frame in frames.split(b"\n\n"):
+                choices = items_at(object_of(frame), "choices")
+                self._finished.update(count_at(one, "index") for one in choices if at(one, "finish_reason"))
         ends = self._protocol.ends
         if not self._has_ended and any(end in frames for end in ends):
             names = {end.decode() for end in ends}
@@ -141,7 +157,7 @@ def _ends_well(frame: bytes) -> bool:
     return data is None or not data.lstrip().startswith(b"{") or data.rstrip().endswith(b"}")
 
 
-def _is_error(value: dict[str, Any]) -> bool:
+def is_error(value: dict[str, Any]) -> bool:
     """Whether it has an error object (OpenAI, Anthropic) or is an event of that type (Responses API)."""
     return bool(value.get("error")) or value.get("type") == "error"
 

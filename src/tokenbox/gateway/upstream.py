@@ -355,6 +355,6 @@ class Upstream:
 _FAILURES = {
     Failure.TIMEOUT: (Refusal, 504, "did not answer in time"),
     Failure.UNREACHABLE: (Unreachable, 502, "cannot be reached"),
-    Failure.BROKE: (Refusal, 502, "broke off the connection before it answered"),
+    Failure.BROKE: (Refusal, 502, "broke off the connection before its answer was complete"),
     Failure.GARBLED: (Refusal, 502, "sent something that is not an answer"),
 }
