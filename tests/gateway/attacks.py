@@ -376,6 +376,7 @@ _SHOWN = frozenset(
     (
         *("prompt", "messages", "input", "instructions", "system", "tools", "tool_choice", "functions"),
         *("response_format", "text", "chat_template", "chat_template_kwargs", "thinking", "reasoning"),
+        "json_schema",  # a grammar to llama.cpp, which costs no tokens: counted here all the same
         # Anthropic reads them when it counts, and refuses unknown keys in them.
         *("output_config", "context_management"),
     )

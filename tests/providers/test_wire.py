@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests import loops
 from tests.providers.fuzz_wire import check
+from tests.waiting import SECONDS
 from tokenbox.providers import wire as wires
 from tokenbox.providers.target import Bounds
-from tokenbox.providers.wire import Wire
+from tokenbox.providers.wire import BrokenAnswer, Wire
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
 
 
 def test_answers_however_they_are_cut_and_mutated() -> None:
@@ -56,3 +62,93 @@ def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch
         server.close()
 
     loops.run(run())
+
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+LARGE = b"x" * 8_000_000  # more than the buffers of both sides take
+
+
+def _close(line: socket.socket) -> None:
+    line.close()
+
+
+def _close_unread(line: socket.socket) -> None:
+    assert line.recv(1, socket.MSG_PEEK)
+    line.close()
+
+
+def _end_unread(line: socket.socket) -> None:
+    assert line.recv(1, socket.MSG_PEEK)
+    line.shutdown(socket.SHUT_WR)
+
+
+def _close_read(line: socket.socket) -> None:
+    assert line.recv(65_536)
+    line.close()
+
+
+@pytest.mark.parametrize(
+    ("end", "body", "answers", "is_answered"),
+    [
+        (_close, b"{}", 1, True),
+        (_close_unread, b"{}", 1, True),
+        (_end_unread, LARGE, 1, True),
+        (_close_read, b"{}", 1, False),  # it may have run the request
+        (_close_unread, b"{}", 0, False),
+    ],
+)
+def test_a_kept_connection_that_the_server_closes(
+    end: Callable[[socket.socket], None], body: bytes, answers: int, *, is_answered: bool
+) -> None:
+    """What the server has not read is sent again, on a new connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    lines: list[socket.socket] = []
+    is_closed = threading.Event()
+
+    def accept() -> socket.socket:
+        line, _ = listener.accept()
+        line.settimeout(SECONDS)
+        lines.append(line)
+        return line
+
+    def answer(line: socket.socket, size: int) -> None:
+        while size > 0:
+            size -= len(line.recv(65_536))
+        line.sendall(OK)
+
+    def serve() -> None:
+        line = accept()
+        for _ in range(answers):
+            answer(line, 1)
+        end(line)
+        is_closed.set()
+        with suppress(OSError):  # at the end of the test
+            answer(accept(), len(body))
+
+    async def run() -> None:
+        wire = Wire(f"http://127.0.0.1:{listener.getsockname()[1]}", Bounds())
+        for _ in range(answers):
+            kept = await wire.request("POST", b"/", [], b"{}")
+            assert await kept.read(10) == b"{}"
+            kept.release()
+        if end is _close:
+            assert is_closed.wait(SECONDS)  # while the event loop stands still
+        if is_answered:
+            found = await wire.request("POST", b"/", [], body)
+            assert await found.read(10) == b"{}"
+        else:
+            with pytest.raises(BrokenAnswer, match="broke"):
+                await wire.request("POST", b"/", [], body)
+        wire.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        loops.run(run())
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(SECONDS)
+        for line in lines:
+            line.close()
+    assert len(lines) == 1 + is_answered

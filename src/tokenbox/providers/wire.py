@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 import ssl
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import quote, urlsplit
 
 from tokenbox.errors import MissingExtra
@@ -22,12 +23,16 @@ try:
     import httptools
 except ImportError:  # ``Wire`` raises MissingExtra
     httptools: Any = None  # type: ignore[no-redef]
+try:
+    import fcntl
+    import termios
+except ImportError:  # not on every platform
+    fcntl: Any = None  # type: ignore[no-redef]
 
 if TYPE_CHECKING:
     from tokenbox.providers.target import Bounds
 
-# How long an idle connection is kept. Servers close them after 5 seconds or more, and a request on a closing
-# connection fails.
+# How long an idle connection is kept. Servers close them after 5 seconds or more.
 KEEP_SECONDS = 3.0
 # The delay before the next address of a host is tried in parallel (RFC 8305).
 _NEXT_ADDRESS_SECONDS = 0.25
@@ -58,6 +63,13 @@ class BrokenAnswer(Exception):
         self.how = how
         self.cause = cause
         self.seconds = seconds
+
+
+class NotRead(BrokenAnswer):
+    """The server closed the connection before it had read the whole request, so it has not run it."""
+
+    def __init__(self) -> None:
+        super().__init__(Failure.BROKE)
 
 
 class BadHeader(ValueError):
@@ -95,18 +107,17 @@ class Wire:
     ) -> WireConnection:
         """Send a request, wait for the response head, and return the connection.
 
-        The caller reads the body, then releases or closes the connection. Raises :class:`BrokenAnswer` and
-        :class:`BadHeader`.
+        A server may close a kept connection just when a request is sent on it. If it has not read the
+        request, a new connection is tried, once. The caller reads the body, then releases or closes the
+        connection. Raises :class:`BrokenAnswer` and :class:`BadHeader`.
         """
         bounds = self.bounds if bounds is None else bounds
         head = self._head(method, target, headers, len(body))
-        connection = self._idle_connection() or await self._connect(bounds)
-        try:
-            await connection.ask(head, body, bounds)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        if (kept := self._idle_connection()) is not None:
+            with suppress(NotRead):
+                return await kept.ask(head, body, bounds)
+        connection = await self._connect(bounds)
+        return await connection.ask(head, body, bounds)
 
     def keep(self, connection: WireConnection) -> None:
         """Keep a connection whose response was read to its end, for the next request."""
@@ -141,7 +152,7 @@ class Wire:
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_open and now - connection.kept_at < KEEP_SECONDS:
+            if now - connection.kept_at < KEEP_SECONDS and connection.is_silent():
                 return connection
             connection.close()
         return None
@@ -205,12 +216,13 @@ class WireConnection(asyncio.Protocol):
         self._is_paused = False
         self._failure: Failure | None = None
         self._late: float | None = None
+        self._is_unread = False
         self._waiter: asyncio.Future[None] | None = None
 
     # The methods of the caller.
 
-    async def ask(self, head: bytes, body: bytes, bounds: Bounds) -> None:
-        """Send a request, and wait for the response head."""
+    async def ask(self, head: bytes, body: bytes, bounds: Bounds) -> Self:
+        """Send a request, and return after the response head. Raises :class:`BrokenAnswer`."""
         self._reset()
         self._is_kept = False
         self._bounds = bounds
@@ -223,10 +235,15 @@ class WireConnection(asyncio.Protocol):
         if self._timer is None:
             self._timer = self._loop.call_at(due, self._tick)
         self._transport.write(head + body)
-        while not self._has_head and self._failure is None:
-            await self._wait()
+        try:
+            while not self._has_head and self._failure is None:
+                await self._wait()
+        finally:
+            if not self._has_head:
+                self.close()
         if not self._has_head:
-            raise self._error()
+            raise NotRead if self._is_unread and not self._head_size else self._error()
+        return self
 
     async def piece(self) -> bytes:
         """Return the new bytes of the body, or ``b""`` at its end. Raises :class:`BrokenAnswer`."""
@@ -255,6 +272,17 @@ class WireConnection(asyncio.Protocol):
                 raise BrokenAnswer(Failure.GARBLED)
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def is_silent(self) -> bool:
+        """Whether an unused connection is open and the server has sent nothing on it, not even its end.
+
+        The event loop may not have read that end yet.
+        """
+        if not self.is_open or not hasattr(select, "poll"):  # not on every platform
+            return self.is_open
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return not poll.poll(0)
 
     def header(self, name: bytes) -> bytes | None:
         """Return the value of the first header with that lower-case name."""
@@ -299,7 +327,14 @@ class WireConnection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail(Failure.GARBLED)
 
+    def eof_received(self) -> None:
+        # What the server has not acknowledged by then, it never reads, so nothing waits for that.
+        self._is_unread = _has_unacknowledged(self._transport)
+        self._transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
+        # A system resets a connection if its program closes it with bytes that it has not read.
+        self._is_unread = self._is_unread or isinstance(exc, ConnectionResetError)
         self.is_open = False
         self.close()
         if self._ends_with_connection() and exc is None and self._failure is None:
@@ -390,3 +425,11 @@ class WireConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _has_unacknowledged(transport: asyncio.Transport) -> bool:
+    """Whether the other system has not acknowledged all bytes sent; False where that cannot be asked."""
+    if fcntl is None:
+        return False
+    number = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+    return number != bytes(4)
