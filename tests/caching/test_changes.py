@@ -563,3 +563,14 @@ def test_identifiers_are_long_words_with_a_digit() -> None:
         Break.IDENTIFIER,
         "'2f9c1aa0-run' became '77e1d0b4-run'",
     )
+
+
+def test_a_call_that_lost_its_function_is_a_change() -> None:
+    """As after a bug of the caller."""
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    before = {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [call]}]}
+    after = edited(before, lambda body: body["messages"][1]["tool_calls"][0].pop("function"))
+    for one, other in ((before, after), (after, before)):
+        change = first_change(one, other)
+        assert change is not None
+        assert (change.reason, change.message) == (Break.MESSAGE_CHANGED, 1)

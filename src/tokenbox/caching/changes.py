@@ -289,7 +289,8 @@ def _fields(a: object, b: object) -> list[str]:
     if not isinstance(a, Mapping) or not isinstance(b, Mapping):
         return []
     found = [key for key in {**a, **b} if a.get(key) != b.get(key)]
-    return _fields(a["function"], b["function"]) if found == ["function"] else found
+    inner = _fields(a.get("function"), b.get("function")) if found == ["function"] else []
+    return inner or found
 
 
 def _names(of: Sequence[PromptSpan]) -> list[str]:
