@@ -25,6 +25,7 @@ from tokenbox import batch
 from tokenbox.batch import shards
 from tokenbox.batch.errors import InvalidAddress, RowError, RowsFailed, RunDiffers
 from tokenbox.batch.reading import ShardReader
+from tokenbox.batch.runs import run
 from tokenbox.batch.shards import RowFormat, shard_input
 from tokenbox.batch.summary import summary_schema
 from tokenbox.batch.writing import json_text
@@ -260,6 +261,26 @@ def test_overwriting_a_run_removes_nothing_else(source: Path, tmp_path: Path) ->
     with pytest.raises(InvalidAddress, match="is the input or contains it"):
         batch.run(kept, tmp_path / "out.jsonl", overwrite=True, **AUTO)
     assert kept.exists()
+
+
+@pytest.mark.parametrize("output", ["out", "out.jsonl"])
+def test_an_output_that_is_being_written_is_refused_to_others(
+    source: Path, tmp_path: Path, output: str
+) -> None:
+    """The parts of two runs have the same names."""
+    refused = []
+
+    def second(_: object) -> None:
+        for way in ("resume", "overwrite"):
+            options: dict[str, Any] = {"task": "count", way: True}
+            with pytest.raises(RunDiffers, match="another process writes"):
+                batch.run(source, tmp_path / output, **options)
+            refused.append(way)
+
+    run(source, tmp_path / output, batch.BatchPlan(task=batch.Task.COUNT), watch=second)
+    assert {"resume", "overwrite"} <= set(refused)
+    made = batch.run(source, tmp_path / output, task="count", resume=True)
+    assert made.reused == made.shards
 
 
 def test_a_resumed_run_has_the_cost_of_a_fresh_one(tmp_path: Path) -> None:

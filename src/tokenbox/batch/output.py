@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
@@ -102,6 +103,22 @@ def existing_run(output: str) -> dict[str, Any] | None:
     return None
 
 
+@contextmanager
+def held(places: OutputPlaces) -> Iterator[None]:
+    """Hold the output during the context: two processes would mix their parts. Raises :class:`RunDiffers`."""
+    with ExitStack() as stack:
+        try:
+            is_free = stack.enter_context(storage_of(places.output).held(places.folder))
+        except OSError as error:
+            raise unwritable(places.output, error, begun=False) from None
+        if not is_free:
+            raise RunDiffers(
+                f"another process writes {places.output}. Wait for it to end, or name another output.",
+                output=places.output,
+            )
+        yield
+
+
 def prepare(
     places: OutputPlaces,
     record: dict[str, Any],
@@ -131,7 +148,8 @@ def prepare(
                 f"{places.output} exists already. {way} To replace it: --overwrite.", output=places.output
             )
         if exists:
-            storage.remove(places.folder)
+            for name in storage.files(places.folder):  # the folder itself is held
+                storage.remove(name)
             if not places.is_folder:
                 storage.remove(places.output)
             else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.__about__ import __version__
@@ -20,6 +21,7 @@ from tokenbox.batch.output import (
     OutputPlaces,
     assemble,
     existing_run,
+    held,
     prepare,
     remove_stale,
     write_json,
@@ -116,28 +118,15 @@ def run(
         size=sum(shard.size or 0 for shard in sharded.shards),
         shards=len(sharded.shards),
     )
-    record = _run_record(plan, sharded, places, identity)
-    prepare(places, record, before, resume=options.resume, overwrite=options.overwrite)
     price = None if plan.model is None or options.on is None else price_of(plan.model, options.on)
-    jobs = _jobs(sharded, plan, places, options, price, before)
-    done: dict[int, ShardRecord] = {}
-
-    def compile_all(wanted: Sequence[Job]) -> None:
-        for event in engine(plan, wanted):
-            if isinstance(event, ShardRecord):
-                done[event.number] = event
-            if watch is not None:
-                watch(event)
-
-    compile_all(jobs)
-    if not places.is_folder:
-        if any(not shard.reused for shard in done.values()):
-            # The output must be joined again, and the parts of the reused shards have been removed.
-            missing = [job for job in jobs if done[job.shard.number].reused and job.assembled]
-            compile_all([replace(job, known=None, assembled=False) for job in missing])
-        assemble(places, plan, record, [done[number] for number in sorted(done)])
-    records = [done[number] for number in sorted(done)]
-    remove_stale(places, len(records))
+    record = _run_record(plan, sharded, places, identity)
+    with held(places):
+        prepare(places, record, before, resume=options.resume, overwrite=options.overwrite)
+        jobs = _jobs(sharded, plan, places, options, price, before)
+        records = _compiled(partial(engine, plan), jobs, places, watch)
+        if not places.is_folder:
+            assemble(places, plan, record, records)
+        remove_stale(places, len(records))
     tally = Tally()
     for shard in records:
         tally.merge(shard.tally)
@@ -165,6 +154,30 @@ def run(
     )
     write_json(places.summary, summary.to_dict())
     return summary
+
+
+def _compiled(
+    engine: Callable[[Sequence[Job]], Iterator[Event]],
+    jobs: Sequence[Job],
+    places: OutputPlaces,
+    watch: Callable[[Event], object] | None,
+) -> list[ShardRecord]:
+    """Compile the jobs, and return their records in order."""
+    done: dict[int, ShardRecord] = {}
+
+    def compile_all(wanted: Sequence[Job]) -> None:
+        for event in engine(wanted):
+            if isinstance(event, ShardRecord):
+                done[event.number] = event
+            if watch is not None:
+                watch(event)
+
+    compile_all(jobs)
+    if not places.is_folder and any(not shard.reused for shard in done.values()):
+        # The output must be joined again, and the parts of the reused shards have been removed.
+        missing = [job for job in jobs if done[job.shard.number].reused and job.assembled]
+        compile_all([replace(job, known=None, assembled=False) for job in missing])
+    return [done[number] for number in sorted(done)]
 
 
 def _path(given: object, name: str) -> str:

@@ -8,8 +8,9 @@ import io
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
@@ -76,6 +77,30 @@ class LocalStorage:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
+
+    @contextmanager
+    def held(self, folder: str) -> Iterator[bool]:
+        """Hold the folder, made if necessary, during the context; False if another process holds it."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        if sys.platform == "win32":  # it cannot lock a folder
+            yield True
+            return
+        import fcntl  # only this system has it
+
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            is_free = True
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                is_free = False
+            except OSError:  # a file system without locks
+                pass
+            yield is_free
+        finally:
+            os.close(descriptor)
+            with suppress(OSError):  # it has a run
+                Path(folder).rmdir()
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with everything in it. A missing one is not an error."""
@@ -177,6 +202,9 @@ class RemoteStorage:
             with suppress(OSError):
                 self.remove(path)  # closing has completed the upload
             raise
+
+    def held(self, folder: str) -> AbstractContextManager[bool]:  # an object store has no locks
+        return nullcontext(enter_result=True)
 
     def remove(self, path: str) -> None:
         with suppress(FileNotFoundError):
