@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from tokenbox.models import resolve
 from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.keys import GatewayKey
 from tokenbox.store.leases import LeasedQuotas
-from tokenbox.store.quotas import QuotaStoreError
+from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 from tokenbox.store.redis_quotas import CONNECTIONS, RedisQuotas
 from tokenbox.store.threads import StoreThreads
 
@@ -153,6 +153,25 @@ def test_whoever_leaves_while_redis_is_asked_is_noticed(redis_url: str) -> None:
     with Redis.from_url(redis_url) as redis:
         for name in redis.scan_iter(f"*{bucket.key_id}*", count=1000):
             redis.delete(name)
+
+
+def test_a_quota_holds_if_the_clock_of_redis_is_ahead(redis_url: str) -> None:
+    """What was taken was to be forgotten an hour after the window, by the clock of Redis: at once."""
+    behind = datetime.now(UTC) - timedelta(hours=5)
+    bucket = Bucket.at(f"test{uuid4().hex}", Quota.parse("10 tokens/minute"), behind)
+
+    async def story() -> None:
+        quotas = RedisQuotas(redis_url)
+        assert (await quotas.hold(f"{bucket.key_id}.1", Take(bucket, 6))).used == 6
+        with pytest.raises(QuotaExceeded):
+            await quotas.hold(f"{bucket.key_id}.2", Take(bucket, 6))
+        await quotas.close()
+
+    loops.run(story())
+    with Redis.from_url(redis_url) as redis:
+        names = list(redis.scan_iter(f"*{bucket.key_id}*", count=1000))
+        assert all(0 < redis.ttl(name) <= 3660 for name in names)
+        redis.delete(*names)
 
 
 def test_a_silent_redis_has_so_many_connections_and_nobody_waits_long() -> None:

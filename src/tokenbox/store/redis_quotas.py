@@ -17,7 +17,8 @@ _PREFIX = "tokenbox:quota:"
 # Concurrent commands. Each has a connection, which the pool keeps. Others wait, within the time limit of a
 # command.
 CONNECTIONS = 32
-# A bucket is kept after its end for reservations that are still to be settled.
+# A bucket is kept for the length of its window after its last use, and for reservations still to be settled.
+# No moment is given: if the clock of Redis were ahead, it would forget at once what was taken.
 _GRACE_SECONDS = 3600
 
 # KEYS: the reservation, then the buckets. ARGV: for each bucket the amount used. A reservation is settled
@@ -35,7 +36,7 @@ return 1
 """
 
 # KEYS: the reservation, the bucket. ARGV: the amount that the reservation is to have, the limit (-1: none),
-# when both expire. Returns {0, used} or {1, used}.
+# the seconds until both expire. Returns {0, used} or {1, used}.
 _HOLD = """
 local had = tonumber(redis.call('HGET', KEYS[1], KEYS[2]) or '0')
 local used = tonumber(redis.call('GET', KEYS[2]) or '0')
@@ -43,9 +44,9 @@ local more = tonumber(ARGV[1]) - had
 local limit = tonumber(ARGV[2])
 if limit >= 0 and more > 0 and used + more > limit then return {1, used} end
 used = redis.call('INCRBY', KEYS[2], string.format('%.0f', more))
-redis.call('EXPIREAT', KEYS[2], ARGV[3])
+redis.call('EXPIRE', KEYS[2], ARGV[3])
 redis.call('HSET', KEYS[1], KEYS[2], ARGV[1])
-redis.call('EXPIREAT', KEYS[1], ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
 return {0, used}
 """
 
@@ -91,8 +92,8 @@ class RedisQuotas:
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
         bucket = take.bucket
         keys = [self._reservation(reservation), self._key(bucket)]
-        forgotten = int(bucket.ends.timestamp()) + _GRACE_SECONDS
-        arguments = [take.amount, bucket.quota.limit if check else -1, forgotten]
+        kept = int((bucket.ends - bucket.starts).total_seconds()) + _GRACE_SECONDS
+        arguments = [take.amount, bucket.quota.limit if check else -1, kept]
         answer = await self._ask(lambda: self._hold(keys=keys, args=arguments))
         if answer[0]:
             raise QuotaExceeded(QuotaLevel(bucket, int(answer[1])), take.amount)
