@@ -91,3 +91,18 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: p
     with pytest.raises(ContentStoreError, match="No space left"):
         DirectoryStore(tmp_path).put(DIGEST, BODY)
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("damaged", [b"", BODY[:-1], BODY + b"x", b"bodY"])
+def test_a_damaged_copy_is_replaced(tmp_path: Path, damaged: bytes) -> None:
+    """A crash of the machine may leave an empty file. Packs that refer to it cannot be read."""
+    store = DirectoryStore(tmp_path)
+    store.put(DIGEST, BODY)
+    files(tmp_path)[0].write_bytes(damaged)
+    store.put(DIGEST, BODY)
+    assert store.get(DIGEST) == BODY
+    block = CodeBlock(Lang.C, "a.c", b"int main;")
+    encode([block], store=store, deduplicate=True)
+    for file in files(tmp_path):
+        file.write_bytes(damaged)
+    assert decode(encode([block], store=store, deduplicate=True), store).blocks == (block,)

@@ -177,7 +177,7 @@ def _becomes_reference(entry: Entry, body: bytes, store: ContentStore, *, dedupl
     if not entry.address and not deduplicate:
         return False
     digest = body_digest(body)
-    known = deduplicate and store.get(digest) is not None
+    known = deduplicate and store.get(digest) == body  # a damaged copy is written again
     if not known:
         store.put(digest, body)
     return entry.address or known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,10 +50,12 @@ class DirectoryStore:
         return body
 
     def put(self, digest: bytes, body: bytes) -> None:
-        """Store ``body``. Raises :class:`ContentStoreError`."""
+        """Store ``body``, unless an undamaged copy is stored. Raises :class:`ContentStoreError`."""
         path = self._path(digest)
-        if path.exists():
-            return
+        # A copy that a crash damaged is replaced: no pack that refers to it could be read.
+        with suppress(OSError), open_regular(path) as file:
+            if file.read(len(body) + 1) == body:
+                return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace(path, body, new=OWN, sync=False)
