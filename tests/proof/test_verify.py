@@ -165,6 +165,14 @@ def test_a_manifest_of_another_shape(path: str, value: object, field: str) -> No
     assert (found.file, found.field) == (MANIFEST, field)
 
 
+@pytest.mark.parametrize(("number", "age"), [(1, "an older"), (4, "a newer"), (10, "a newer")])
+def test_a_bundle_of_another_schema_is_refused_with_its_age(number: int, age: str) -> None:
+    """The number was compared as text, so that 10 was older than 3."""
+    _, files = files_of(layout_evidence())
+    bundle_id, changed = forged({"predicate.schema": f"tokenbox.proof/{number}"}, files)
+    assert f"has {age} schema" in str(problem(changed, bundle_id))
+
+
 def test_a_manifest_that_is_none() -> None:
     _, files = files_of(layout_evidence())
     for data in (

@@ -115,8 +115,9 @@ def _check_schema(record: object) -> None:
     predicate = record.get("predicate") if isinstance(record, dict) else None
     schema = predicate.get("schema") if isinstance(predicate, dict) else None
     if isinstance(schema, str) and schema.startswith(_FAMILY) and schema != SCHEMA:
+        is_older = (len(schema), schema) < (len(SCHEMA), SCHEMA)  # as numbers: 10 is newer than 3
         raise BundleInvalid(
-            f"is {shown(schema)}: the bundle has {'an older' if schema < SCHEMA else 'a newer'} schema. "
+            f"is {shown(schema)}: the bundle has {'an older' if is_older else 'a newer'} schema. "
             f"This release reads {SCHEMA!r}. Use the release that its engine.version names.",
             file=MANIFEST,
             field="predicate.schema",
