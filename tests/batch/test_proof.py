@@ -104,3 +104,13 @@ def test_a_bundle_of_something_else_is_no_batch(source: Path, tmp_path: Path) ->
     tokenbox.layout([{"id": "a", "content": "b"}], 5, "utf8-bytes", proof=bundles)
     with pytest.raises(ReplayImpossible):
         replay_run(contents(bundles), str(source))
+
+
+def test_a_bundle_with_an_option_of_another_release_is_not_replayed(source: Path, tmp_path: Path) -> None:
+    bundles = Bundles(tmp_path / "proof")
+    run(source, tmp_path / "out.jsonl", bundles)
+    found = contents(bundles)
+    arguments = found.manifest.predicate["arguments"]
+    arguments["plan"]["later"] = 1
+    with pytest.raises(ReplayImpossible, match=r"unknown option 'later'.*It was made by"):
+        replay_run(found, str(source))

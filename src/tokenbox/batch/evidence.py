@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.batch.compiler import RowCompiler
+from tokenbox.batch.errors import InvalidPlan
 from tokenbox.batch.plan import BatchPlan
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import RowFormat, Shard, base_of, shard_input
@@ -125,8 +126,11 @@ def replay_run(
             _recorded(number, given, decision)
             for number, (given, decision) in enumerate(zip(contents.inputs, contents.decisions, strict=True))
         ]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ReplayImpossible(f"the bundle has no plan of a batch: {error!r:.200}.") from None
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidPlan) as error:
+        raise ReplayImpossible(
+            f"the bundle has no plan of a batch that this release can run: {error!r:.200}. "
+            f"It was made by {contents.manifest.predicate['engine']['version']:.100}."
+        ) from None
     plan = replace(plan, base=base_of(source)).with_limits()
     sharded = shard_input(source, form, size)
     compiler = RowCompiler(plan)
