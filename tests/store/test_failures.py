@@ -13,15 +13,19 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
 from tests.ledger.calls import CLAUDE, HAIKU, NOON
 from tokenbox.errors import MissingExtra
 from tokenbox.ledger import Call, Usage
+from tokenbox.store.database import insert
 from tokenbox.store.errors import (
     NotAStore,
     StoreBusy,
@@ -32,6 +36,7 @@ from tokenbox.store.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
+from tokenbox.store.keys import KeyProblem
 from tokenbox.store.migrations import MIGRATIONS, SCHEMA, migrate
 from tokenbox.store.quotas import QuotaStoreError
 from tokenbox.store.redis_quotas import RedisQuotas
@@ -477,3 +482,18 @@ def test_an_address_of_redis_that_does_not_parse_is_not_repeated(address: str) -
         RedisQuotas(address)
     assert "s3cret" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_of_two_keys_of_one_name_that_are_made_at_once_one_is_refused(shared_postgres: str) -> None:
+    """Both had looked for the name before either was committed: one ended with an error of PostgreSQL."""
+    with open_store(shared_postgres) as one, open_store(shared_postgres) as other:
+        name = f"key {uuid4().hex}"
+        with ThreadPoolExecutor() as pool:
+            with one.database.writing() as transaction:
+                statement = insert("tokenbox_keys", "id name digest models modes quotas created".split())
+                values = dict.fromkeys("id name digest created models modes quotas".split(), "[]")
+                transaction.change(statement, {**values, "id": uuid4().hex, "name": name, "digest": name})
+                second = pool.submit(other.keys.create, name, NOON)
+                time.sleep(0.2)  # it waits for the first
+            with pytest.raises(KeyProblem, match="already"):
+                second.result()

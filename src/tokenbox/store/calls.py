@@ -14,6 +14,7 @@ from tokenbox.ledger.call import Call, time_text
 from tokenbox.ledger.errors import LedgerError
 from tokenbox.ledger.totals import SUMMED, Sum, Totals, total
 from tokenbox.ledger.usage import FIGURES
+from tokenbox.store.database import insert
 from tokenbox.store.errors import StoreDamaged
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ _read = attrgetter(*FIELDS.values())
 _FLAGS = {"exact", "priced"}
 # Writes are idempotent: a start is written once, an end once, in either order.
 WRITE = f"""
-    INSERT INTO tokenbox_calls ({", ".join(COLUMNS)})
-    VALUES ({", ".join(f":{column}" for column in COLUMNS)})
+    {insert("tokenbox_calls", COLUMNS)}
     ON CONFLICT (id) DO UPDATE SET {", ".join(f"{column} = excluded.{column}" for column in COLUMNS[1:])}
     WHERE tokenbox_calls.finished IS NULL AND excluded.finished IS NOT NULL
 """

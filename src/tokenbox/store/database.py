@@ -33,6 +33,11 @@ class SqlDialect:
     money_sum: str
 
 
+def insert(table: str, columns: Sequence[str]) -> str:
+    """Return the statement that inserts a row, from parameters with the names of the columns."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
+
+
 class Transaction(ABC):
     """Statements that are executed all or none."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.quota import Quota
 from tokenbox.records import to_record
+from tokenbox.store.database import insert
 from tokenbox.store.errors import StoreError
 from tokenbox.store.owners import Owner, OwnerKind, allows, check_quotas, find_owner, no_owner
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 PREFIX = "tbk_"
 _ID_LENGTH = 10
 _COLUMNS = "id, name, digest, models, modes, quotas, created, expires, revoked, user_name, team"
+_CREATE = f"{insert('tokenbox_keys', _COLUMNS.split(', '))} ON CONFLICT (name) DO NOTHING"
 
 
 class KeyProblem(StoreError, code="gateway_key"):
@@ -125,18 +127,12 @@ class Keys:
             "team": team,
         }
         with self._database.writing() as transaction:
-            if transaction.rows("SELECT 1 FROM tokenbox_keys WHERE name = :name", {"name": name}):
+            owners = _owners(transaction, user, team)
+            if not transaction.change(_CREATE, values):
                 raise KeyProblem(
                     f"there is a key named {name!r} already, and a revoked key keeps its name. "
                     "Choose another name."
                 )
-            owners = _owners(transaction, user, team)
-            transaction.change(
-                f"INSERT INTO tokenbox_keys ({_COLUMNS}) VALUES "
-                "(:id, :name, :digest, :models, :modes, :quotas, :created, :expires, :revoked, "
-                ":user_name, :team)",
-                values,
-            )
         return replace(key, owners=owners), secret
 
     def find(self, secret: str) -> GatewayKey | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.ledger.call import time_text
 from tokenbox.ledger.quota import InvalidQuota, Quota
 from tokenbox.records import to_record
+from tokenbox.store.database import insert
 from tokenbox.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[\w@.+-][\w@.+ -]{0,99}")
 _COLUMNS = "kind, name, models, quotas, created"
+_PUT = f"""
+    {insert("tokenbox_owners", _COLUMNS.split(", "))}
+    ON CONFLICT (kind, name) DO UPDATE SET models = :models, quotas = :quotas
+"""
 
 
 class OwnerProblem(StoreError, code="gateway_owner"):
@@ -90,11 +95,7 @@ class Owners:
             "created": time_text(now),
         }
         with self._database.writing() as transaction:
-            transaction.change(
-                f"INSERT INTO tokenbox_owners ({_COLUMNS}) VALUES (:kind, :name, :models, :quotas, :created) "
-                "ON CONFLICT (kind, name) DO UPDATE SET models = :models, quotas = :quotas",
-                values,
-            )
+            transaction.change(_PUT, values)
             found = find_owner(transaction, owner.kind, owner.name)
         assert found is not None  # noqa: S101  # it was just written
         return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.ledger.call import MAX_NAME, parse_time, storable, time_text
 from tokenbox.ledger.errors import LedgerError
 from tokenbox.records import to_record
+from tokenbox.store.database import insert
 from tokenbox.store.errors import (
     AmbiguousSession,
     DuplicateSession,
@@ -31,16 +32,15 @@ SAVED_VERSION = 1
 # Names that the error for an ambiguous name shows.
 SHOWN_NAMES = 5
 
-INFO = "SELECT id, name, created, updated, model, project, settings FROM tokenbox_sessions"
+_COLUMNS = "id name created updated model project settings".split()
+CREATE = f"{insert('tokenbox_sessions', _COLUMNS)} ON CONFLICT DO NOTHING"
+INFO = f"SELECT {', '.join(_COLUMNS)} FROM tokenbox_sessions"
 TURNS = """
     SELECT message, written, tokens, exact, pinned, state, position, place FROM tokenbox_turns
     WHERE session = :session ORDER BY place, position
 """
-APPEND = """
-    INSERT INTO tokenbox_turns (session, position, place, written, message, tokens, exact, pinned, state)
-    VALUES (:session, :position, :place, :written, :message, :tokens, :exact, :pinned, :state)
-    ON CONFLICT (session, position) DO NOTHING
-"""
+_TURN = "session position place written message tokens exact pinned state".split()
+APPEND = f"{insert('tokenbox_turns', _TURN)} ON CONFLICT (session, position) DO NOTHING"
 # Another shell that continued the session saw a question without an answer. Now it has one.
 RESTORE = """
     UPDATE tokenbox_turns SET state = 'kept'
@@ -91,12 +91,7 @@ class Sessions:
         verify_name(name)
         info = SessionInfo(session_id, name, at, at, model, project, dict(settings or {}))
         with self._database.writing() as transaction:
-            created = transaction.change(
-                "INSERT INTO tokenbox_sessions (id, name, created, updated, model, project, settings) VALUES "
-                "(:id, :name, :created, :updated, :model, :project, :settings) ON CONFLICT DO NOTHING",
-                _info_values(info),
-            )
-            if not created:
+            if not transaction.change(CREATE, _info_values(info)):
                 raise _taken(name)
             for position, turn in enumerate(turns):
                 _append(transaction, session_id, position, turn)
