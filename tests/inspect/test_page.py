@@ -156,7 +156,7 @@ CHARACTERS = st.text(st.sampled_from("ab\n é日👩\U0001f469\u202e"), max_size
 def test_a_cut_text_comes_back_as_it_was(whole: str, head: int, tail: int, marker: str) -> None:
     text = whole[:head] + marker + whole[max(head, len(whole) - tail) :]
     item = PageItem("a", "section", whole, 1)
-    frame = PageFrame("", 1, 1, True, (PageState(0, "truncated", 1, text),))
+    frame = PageFrame(1, 1, True, (PageState(0, "truncated", 1, text),))
     record: Any = record_of([PageEntry("t", "layout", (item,), (frame,))])
     ref = record["entries"][0]["frames"][0]["changes"][0][3]
     assert restored(record, ref) == text

@@ -114,7 +114,7 @@ def test_many_sections_take_no_longer_than_few() -> None:
 
     def at(budget: int) -> PageFrame:
         tried.append(budget)
-        return PageFrame("", budget, budget, True, (PageState(0, "truncated", budget, None),))
+        return PageFrame(budget, budget, True, (PageState(0, "truncated", budget, None),))
 
     slider = slider_of(at, low=0, high=10**9, own=10**6, items=50_000, characters=10**7)
     assert slider is not None

@@ -9,7 +9,7 @@ from tokenbox.content.block_kinds import Lang, Priority
 from tokenbox.content.blocks import AnnotationBlock, CodeBlock
 from tokenbox.content.section import Section
 from tokenbox.errors import TokenboxError
-from tokenbox.proof.bundle import VOLATILE, Volatile, build
+from tokenbox.proof.bundle import VOLATILE, build
 from tokenbox.proof.calls import proven
 from tokenbox.proof.of_blocks import RENDER_BLOCKS
 from tokenbox.proof.of_sections import LAYOUT
@@ -31,7 +31,7 @@ BLOCKS = [
     AnnotationBlock.of_priority(2, Priority.CRITICAL),
     CodeBlock(lang=Lang.RUST, path="b.rs", content=b"fn main() {}\n"),
 ]
-MADE = Volatile("2026-11-21T10:00:00.000000Z", "host", {"python": "cpython 3.11.0"})
+MADE = ("2026-11-21T10:00:00.000000Z", "host", {"python": "cpython 3.11.0"})
 
 
 def evidence_of(
@@ -65,4 +65,4 @@ EXAMPLES = {"layout": layout_evidence, "refusal": refusal_evidence, "blocks": bl
 
 def files_of(evidence: Evidence, *, texts: bool = False) -> tuple[str, dict[str, bytes]]:
     bundle = build(evidence, texts=texts)
-    return bundle.id, {**bundle.files, VOLATILE: bundle.volatile(MADE)}
+    return bundle.id, {**bundle.files, VOLATILE: bundle.volatile(*MADE)}

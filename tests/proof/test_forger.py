@@ -92,7 +92,7 @@ def rehashed(files: dict[str, bytes], records: dict[str, Any]) -> tuple[str, dic
         manifest["subject"][0]["digest"]["sha256"] = predicate["files"][INPUTS]["sha256"]
     changed[MANIFEST] = canonical(manifest)
     bundle_id = hashlib.sha256(changed[MANIFEST]).hexdigest()
-    changed[VOLATILE] = Bundle(bundle_id, manifest, changed).volatile(MADE)
+    changed[VOLATILE] = Bundle(bundle_id, manifest, changed).volatile(*MADE)
     return bundle_id, changed
 
 
@@ -293,7 +293,7 @@ def test_a_text_that_belongs_to_nothing(kind: str) -> None:
     manifest["predicate"]["files"][TEXTS] = tree_record(texts)
     files[MANIFEST] = canonical(manifest)
     bundle_id = hashlib.sha256(files[MANIFEST]).hexdigest()
-    files[VOLATILE] = Bundle(bundle_id, manifest, files).volatile(MADE)
+    files[VOLATILE] = Bundle(bundle_id, manifest, files).volatile(*MADE)
     (found,) = replayed_files(MemoryFiles(files), bundle_id).differences
     assert found.field == "texts"
 

@@ -123,8 +123,6 @@ def plan(
             raise InvalidCachePlan(f"{name} is a whole number, 0 or more, not {shown(figure)}.")
     if price is not None and not isinstance(price, Price):
         raise InvalidCachePlan(f"price is a Price of tokenbox.catalog.price, not {shown(price)}.")
-    for request in (body,) if before is None else (body, before):
-        api_of(request)
     named = str(body.get("model", "")) if model is None else checked_name(model)
     rules = rules_of(named)
     return _Planning(body, named, rules, requests, seconds, price, before, key).run()
@@ -165,26 +163,25 @@ def tokenizer_for(model: str) -> Tokenizer:
     return tokenizer_of(counters_for(model).counter if model else counter_of(None))
 
 
+@dataclass
 class _Planning:
-    """A plan under construction."""
+    """A plan under construction, from the arguments of :func:`plan`."""
 
-    def __init__(
-        self,
-        body: Mapping[str, Any],
-        model: str,
-        rules: CacheRules,
-        requests: int,
-        seconds: int,
-        price: Price | None,
-        before: Mapping[str, Any] | None,
-        key: str | None,
-    ) -> None:
-        self._body, self._model, self._rules = body, model, rules
-        self._requests, self._seconds, self._before, self._key = requests, seconds, before, key
-        self._spans = spans(body, api_of(body))
-        tokenizer = tokenizer_for(model)
+    body: Mapping[str, Any]
+    model: str
+    rules: CacheRules
+    requests: int
+    seconds: int
+    price: Price | None
+    before: Mapping[str, Any] | None
+    key: str | None
+
+    def __post_init__(self) -> None:
+        self._spans = spans(self.body)
+        self._earlier = [] if self.before is None else spans(self.before)
+        tokenizer = tokenizer_for(self.model)
         self._ends = list(accumulate(tokenizer.count_batch([span.text for span in self._spans])))
-        self._price = None if price is None else price.at(self._total)
+        self._rates = None if self.price is None else self.price.at(self._total)
         self._notes: list[str] = []
         self._fields: dict[str, Any] = {}
 
@@ -194,7 +191,7 @@ class _Planning:
 
     def run(self) -> CachePlan:
         self._warn()
-        match self._rules.provider:
+        match self.rules.provider:
             case CacheProvider.ANTHROPIC:
                 found = self._for_anthropic()
             case CacheProvider.OPENAI_EXPLICIT:
@@ -207,15 +204,15 @@ class _Planning:
                     "this server caches what begins the same by itself; there is nothing to set"
                 )
         try:
-            body: dict[str, Any] = copy.deepcopy(dict(self._body))
+            body: dict[str, Any] = copy.deepcopy(dict(self.body))
         except RecursionError:
             raise too_deep() from None
         for one in found:
-            _mark(body, one, self._rules.provider)
+            _mark(body, one, self.rules.provider)
         body.update(self._fields)
         return CachePlan(
-            self._rules.provider,
-            self._model,
+            self.rules.provider,
+            self.model,
             self._total,
             tuple(found),
             self._fields,
@@ -227,8 +224,8 @@ class _Planning:
     # Providers ----------------------------------------------------------------------------------------------
 
     def _for_anthropic(self) -> list[CacheBreakpoint]:
-        marks = marked(self._body)
-        places = self._rules.places - len(marks)
+        marks = marked(self.body)
+        places = self.rules.places - len(marks)
         seconds = self._lifetime()
         if seconds is None:
             return []
@@ -248,7 +245,7 @@ class _Planning:
                 at.get(place, -1),
                 ONE_HOUR if isinstance(mark, Mapping) and mark.get("ttl") == "1h" else FIVE_MINUTES,
             )
-            for place, mark in marks_of(self._body)
+            for place, mark in marks_of(self.body)
         ]
         found = []
         for one in wanted:
@@ -267,7 +264,7 @@ class _Planning:
         return found
 
     def _for_openai_explicit(self) -> list[CacheBreakpoint]:
-        if self._requests == 0 or self._seconds > HALF_AN_HOUR:
+        if self.requests == 0 or self.seconds > HALF_AN_HOUR:
             # The automatic breakpoint would be written at 1.25 times the price and never read.
             self._fields["prompt_cache_options"] = {"mode": "explicit"}
             self._notes.append("nothing reads it again in time, so nothing is written")
@@ -275,20 +272,20 @@ class _Planning:
         self._for_openai()
         wanted = self._end_of_prefix()
         if self._fields and wanted:
-            return self._chosen(wanted, self._rules.places - 1, HALF_AN_HOUR, [])
+            return self._chosen(wanted, self.rules.places - 1, HALF_AN_HOUR, [])
         return []
 
     def _for_openai(self) -> list[CacheBreakpoint]:
-        if self._total < self._rules.minimum:
+        if self._total < self.rules.minimum:
             self._too_small(self._total)
             return []
-        if self._requests == 0:
+        if self.requests == 0:
             self._notes.append("no request follows, so there is nothing to share")
             return []
-        if "prompt_cache_key" not in self._body:
-            self._fields["prompt_cache_key"] = self._key or self._digest()
-        known = self._rules.provider is CacheProvider.OPENAI and "prompt_cache_retention" not in self._body
-        if known and self._seconds > self._rules.lifetimes[0][0] == FIVE_MINUTES:
+        if "prompt_cache_key" not in self.body:
+            self._fields["prompt_cache_key"] = self.key or self._digest()
+        known = self.rules.provider is CacheProvider.OPENAI and "prompt_cache_retention" not in self.body
+        if known and self.seconds > self.rules.lifetimes[0][0] == FIVE_MINUTES:
             self._notes.append(
                 "a cache in memory is forgotten after 5 to 10 minutes without a request; "
                 'prompt_cache_retention="24h" keeps it, where the model takes it'
@@ -299,30 +296,30 @@ class _Planning:
 
     def _lifetime(self) -> int | None:
         """Return the cheapest lifetime that bridges the time between requests; None if none does or pays."""
-        for seconds, factor in self._rules.lifetimes:
-            if self._seconds <= seconds:
+        for seconds, factor in self.rules.lifetimes:
+            if self.seconds <= seconds:
                 if self._gain(factor) > 0:
                     return seconds
                 self._notes.append(
-                    f"{self._requests} more request{'' if self._requests == 1 else 's'} would not pay for "
+                    f"{self.requests} more request{'' if self.requests == 1 else 's'} would not pay for "
                     f"the write, which costs {factor} times the input"
                 )
                 return None
         self._notes.append(
-            f"the cache forgets after {_lifetime(self._rules.lifetimes[-1][0])}, and the next request comes "
-            f"after {_lifetime(self._seconds)}"
+            f"the cache forgets after {_lifetime(self.rules.lifetimes[-1][0])}, and the next request comes "
+            f"after {_lifetime(self.seconds)}"
         )
         return None
 
     def _gain(self, factor: Decimal) -> Decimal:
         """Return the savings per cached token over all requests, in dollars per million or input prices."""
         full, read, write = Decimal(1), _READ_SHARE, factor
-        price = self._price
+        price = self._rates
         if price is not None and price.input is not None and price.cached_input is not None:
             full, read, write = price.input, price.cached_input, factor * price.input
-            if price.cache_write is not None and factor == self._rules.lifetimes[0][1]:
+            if price.cache_write is not None and factor == self.rules.lifetimes[0][1]:
                 write = price.cache_write
-        return self._requests * (full - read) - (write - full)
+        return self.requests * (full - read) - (write - full)
 
     def _end_of_prefix(self) -> list[CacheBreakpoint]:
         """Return a mark at the end of what stays the same whatever the messages are."""
@@ -337,7 +334,7 @@ class _Planning:
         here = [i for i, span in enumerate(self._spans) if span.layer in layers and self._markable(span)]
         if not here:
             return []
-        if self._ends[here[-1]] < self._rules.minimum:
+        if self._ends[here[-1]] < self.rules.minimum:
             if Layer.MESSAGES in layers:
                 self._too_small(self._ends[here[-1]])
             return []
@@ -345,10 +342,10 @@ class _Planning:
 
     def _stepping_stones(self, wanted: Sequence[CacheBreakpoint]) -> list[CacheBreakpoint]:
         """Return marks towards the end of the previous request, if it is further back than ``look_back``."""
-        look_back = self._rules.look_back
-        if self._before is None or look_back is None or not wanted:
+        look_back = self.rules.look_back
+        if self.before is None or look_back is None or not wanted:
             return []
-        ended = len(spans(self._before, api_of(self._before))) - 1
+        ended = len(self._earlier) - 1
         last = next(at for at, span in enumerate(self._spans) if span.place == wanted[-1].place)
         stones = []
         at = last
@@ -369,7 +366,7 @@ class _Planning:
             if one.place not in marks and one.place not in found and len(found) < places:
                 found[one.place] = replace(one, seconds=seconds)
         if len({one.place for one in wanted} - set(marks)) > places:
-            self._notes.append(f"there are {self._rules.places} places, and more were wanted")
+            self._notes.append(f"there are {self.rules.places} places, and more were wanted")
         return sorted(found.values(), key=lambda one: one.tokens)
 
     def _is_stable(self) -> bool:
@@ -377,10 +374,8 @@ class _Planning:
         system = [span for span in self._spans if span.layer is Layer.SYSTEM]
         if any(volatile(span.text) for span in system):
             return False
-        if self._before is None:
-            return True
-        was = [span for span in spans(self._before, api_of(self._before)) if span.layer is Layer.SYSTEM]
-        return [span.text for span in was] == [span.text for span in system]
+        was = [span.text for span in self._earlier if span.layer is Layer.SYSTEM]
+        return self.before is None or was == [span.text for span in system]
 
     def _warn(self) -> None:
         for span in self._spans:
@@ -393,13 +388,13 @@ class _Planning:
 
     def _too_small(self, tokens: int) -> None:
         self._notes.append(
-            f"~{tokens:,} tokens are less than the {self._rules.minimum:,} that {self._model} caches at least"
+            f"~{tokens:,} tokens are less than the {self.rules.minimum:,} that {self.model} caches at least"
         )
 
     def _markable(self, span: PromptSpan) -> bool:
         if not isinstance(span.value, Mapping) or span.kind in _UNMARKABLE:
             return False
-        if self._rules.provider is CacheProvider.OPENAI_EXPLICIT:
+        if self.rules.provider is CacheProvider.OPENAI_EXPLICIT:
             return span.layer is not Layer.TOOLS and span.role != "assistant" and span.kind == "text"
         return span.kind != "text" or bool(span.value.get("text"))
 
@@ -409,7 +404,7 @@ class _Planning:
         return f"tb-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
     def _saved(self, found: Sequence[CacheBreakpoint]) -> Decimal | None:
-        price = self._price
+        price = self._rates
         if price is None or price.input is None or price.cached_input is None:
             return None
         if "prompt_cache_options" in self._fields:
@@ -417,7 +412,7 @@ class _Planning:
             return self._total * (written - price.input) / _PER_MILLION
         if not found:
             return Decimal(0)
-        factor = dict(self._rules.lifetimes)[found[0].seconds]
+        factor = dict(self.rules.lifetimes)[found[0].seconds]
         return max(one.tokens for one in found) * self._gain(factor) / _PER_MILLION
 
 

@@ -147,27 +147,24 @@ def _edits(body: Mapping[str, Any], api: Api) -> tuple[Edit, ...]:
 def _edit(edit: Mapping[str, Any]) -> Edit:
     kind = _kind(edit)
     trigger, keep = _DEFAULTS.get(kind, (None, None))
-    unit = "input_tokens"
     given = edit.get("trigger")
-    if isinstance(given, Mapping):
-        trigger, unit = whole(given.get("value")), str(given.get("type", unit))
-    elif kind == "compaction":
+    unit = given.get("type", "input_tokens") if isinstance(given, Mapping) else "input_tokens"
+    if kind == "compaction":
         trigger = whole(edit.get("compact_threshold"))
-    kept = edit.get("keep")
-    if kept == "all":
-        keep = None
-    elif isinstance(kept, Mapping):
-        keep = whole(kept.get("value"))
-    least = edit.get("clear_at_least")
     excluded = edit.get("exclude_tools")
     return Edit(
         kind,
-        trigger,
-        unit,
-        keep,
-        whole(least.get("value")) if isinstance(least, Mapping) else None,
+        _value_of(given, trigger),
+        str(unit),
+        None if edit.get("keep") == "all" else _value_of(edit.get("keep"), keep),
+        _value_of(edit.get("clear_at_least"), None),
         tuple(map(str, excluded)) if isinstance(excluded, Sequence) and not isinstance(excluded, str) else (),
     )
+
+
+def _value_of(given: object, default: int | None) -> int | None:
+    """Return the figure of ``{"type": ..., "value": 3}``."""
+    return whole(given.get("value")) if isinstance(given, Mapping) else default
 
 
 def _kind(edit: Mapping[str, Any]) -> str:

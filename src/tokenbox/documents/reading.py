@@ -84,7 +84,7 @@ def read_document(path: str | Path, *, allow_outside: bool = False) -> LayoutDoc
         data = read_bytes(path, "the document", most, bound, listing_of(path))
         text = decode(data, "the document")
     except FileProblemError as problem:
-        raise DocumentSource(None, name).error(problem.code, (), problem.message, **problem.details) from None
+        raise located(problem.code, problem.message, name, None, (), **problem.details) from None
     # Some editors write a byte order mark, which is not part of the content.
     text = text.removeprefix("\ufeff")
     return parse_text(text, path.suffix, base=path.parent, name=name, allow_outside=allow_outside)
@@ -173,7 +173,7 @@ def _check_names(source: DocumentSource, document: LayoutDocument) -> None:
         field = str(error.details.get("field"))
         place = next((i for i, s in enumerate(document.sections) if s.id == error.details.get("id")), None)
         path: KeyPath = ("groups",) if place is None else ("sections", place, field)
-        raise source.error(DocumentCode.UNKNOWN_NAME, path, error.message) from None
+        raise PlacedValue(source, path, None).error(DocumentCode.UNKNOWN_NAME, error.message) from None
 
 
 def _vocabulary(given: PlacedValue, files: NamedFiles, tokenizer: str) -> str:

@@ -59,10 +59,6 @@ class DocumentSource:
                 return lines[path[:end]]
         return None
 
-    def error(self, code: DocumentCode, path: KeyPath, message: str, **details: object) -> DocumentError:
-        """Return the error for the value at ``path``."""
-        return located(code, message, self.name, self.line(path), path, **details)
-
 
 def located(
     code: DocumentCode,
@@ -90,7 +86,8 @@ class PlacedValue(NamedTuple):
 
     def error(self, code: DocumentCode, message: str, **details: object) -> DocumentError:
         """Return the error for this value."""
-        return self.source.error(code, self.path, message, **details)
+        line = self.source.line(self.path)
+        return located(code, message, self.source.name, line, self.path, **details)
 
 
 def path_text(path: KeyPath) -> str:

@@ -126,21 +126,13 @@ def _outcome_frame(outcome: Layout | ContextCriticalOverflow) -> PageFrame:
     """Return the frame of a layout, or of the error at its budget."""
     if not isinstance(outcome, ContextCriticalOverflow):
         return _layout_frame(outcome)
-    return PageFrame(
-        "",
-        outcome.budget,
-        None,
-        bool(outcome.details.get("exact")),
-        (),
-        outcome.fixed_load,
-        error=outcome.message,
-    )
+    exact = bool(outcome.details.get("exact"))
+    return PageFrame(outcome.budget, None, exact, (), outcome.fixed_load, error=outcome.message)
 
 
 def _layout_frame(layout: Layout) -> PageFrame:
     """Return a frame with a state for every section."""
     return PageFrame(
-        "",
         layout.budget,
         layout.total,
         layout.exact,
@@ -239,7 +231,6 @@ def pack_entry(pack: PackedFolder, title: str, tokenizer: Tokenizer | None = Non
 def blocks_frame(layout: BlockLayout) -> PageFrame:
     """Return a frame with a state for every block."""
     return PageFrame(
-        "",
         layout.budget,
         layout.total,
         layout.tokenizer.exact,

@@ -78,7 +78,7 @@ def fitted_frame(fitted: Fitted[Any]) -> PageFrame:
         PageStep(step.messages, step.action.value, step.why, step.before, step.after, whole=True)
         for step in fitted.steps
     )
-    return PageFrame("", fitted.budget, fitted.total, fitted.exact, tuple(states), steps=steps)
+    return PageFrame(fitted.budget, fitted.total, fitted.exact, tuple(states), steps=steps)
 
 
 def conversation_entry(conversation: Conversation, title: str) -> PageEntry:
@@ -107,7 +107,7 @@ def conversation_entry(conversation: Conversation, title: str) -> PageEntry:
         title,
         "conversation",
         items,
-        (PageFrame("", conversation.token_budget, count.total, count.exact, states),),
+        (PageFrame(conversation.token_budget, count.total, count.exact, states),),
         facts=(
             *tokenizer_facts(conversation.identity),
             ("Counted by", count.by.value),
@@ -152,7 +152,7 @@ def request_entry(
         ("Counted by", count.by.value),
         _at_most(count),
     )
-    frame = PageFrame("", None, count.total, count.exact, tuple(states))
+    frame = PageFrame(None, count.total, count.exact, tuple(states))
     return PageEntry(title, "request", tuple(items), (frame,), facts, separator="\n\n")
 
 

@@ -60,14 +60,9 @@ def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
     cut = next((remedy.plan for remedy in enforcement.plan if isinstance(remedy, CutChunks)), None)
     items = () if request is None else _chunks(request, cut)
     check_items(len(items))
-    frame = PageFrame(
-        "as it was given",
-        why.limits.input_limit,
-        why.tokens_in,
-        why.exact,
-        tuple(PageState(i, "kept", item.base, item.text) for i, item in enumerate(items)),
-    )
-    frames = [frame]
+    given = tuple(PageState(i, "kept", item.base, item.text) for i, item in enumerate(items))
+    limit = why.limits.input_limit
+    frames = [PageFrame(limit, why.tokens_in, why.exact, given, label="as it was given")]
     if cut is not None and request is not None:
         sizes = {chunk.index: chunk for chunk in (*cut.packed, *cut.dropped)}
         texts = getattr(cut.layout, "texts", None)
@@ -86,7 +81,8 @@ def enforcement_entry(enforcement: Enforcement, title: str) -> PageEntry:
             for i, chunk in sorted(sizes.items())
             for sentence in chunk.why
         )
-        frames.append(PageFrame("cut to fit", cut.budget, cut.total, cut.exact, tuple(states), steps=steps))
+        shown = PageFrame(cut.budget, cut.total, cut.exact, tuple(states), steps=steps, label="cut to fit")
+        frames.append(shown)
     facts = [("Model", enforcement.model or "not named"), ("Output", enforcement.output_mode.value)]
     if enforcement.strategy is not None:
         facts.append(("Strategy", enforcement.strategy))
@@ -137,5 +133,5 @@ def _chosen_entry(made: ChosenLayout, title: str) -> PageEntry:
         PageState(i, "dropped" if text is None else "kept", size, text or "")
         for i, (text, size) in enumerate(zip(made.texts, made.sizes, strict=True))
     )
-    frame = PageFrame("", made.budget, made.total, exact, states, prompt=made.text)
+    frame = PageFrame(made.budget, made.total, exact, states, prompt=made.text)
     return PageEntry(title, "plan", items, (frame,), facts=tokenizer_facts(made.tokenizer))

@@ -103,7 +103,6 @@ def _records(recorded: Recorded, title: str) -> PageEntry:
     else:
         items, changes = parts.items, parts.sent or parts.given
     frame = PageFrame(
-        "",
         _tokens(recorded.figure("tokens")),
         total,
         exact,

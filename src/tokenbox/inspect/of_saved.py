@@ -133,7 +133,7 @@ def _enforcement(data: Data, title: str) -> PageEntry:
     limits = _limits(why)
     held = sum(tokens for _, tokens in limits[1:])
     frame = PageFrame(
-        "", limits[0][1] - held if limits else None, _tokens(why["tokens_in"]), why["exact"] is True, ()
+        limits[0][1] - held if limits else None, _tokens(why["tokens_in"]), why["exact"] is True, ()
     )
     lines = (str(why["say"]), *(str(remedy["say"]) for remedy in _list(data["plan"])))
     verdict = PageVerdict.of_request(data["ok"] is True, lines)
@@ -145,7 +145,7 @@ def _enforcement(data: Data, title: str) -> PageEntry:
 def _estimate(data: Data, title: str) -> PageEntry:
     items = _items(_list(data["per_chunk"]), "chunk", "tokens")
     states = tuple(PageState(i, "kept", item.base, None) for i, item in enumerate(items))
-    frame = PageFrame("", None, _tokens(data["tokens_in"]), data["exact"] is True, states)
+    frame = PageFrame(None, _tokens(data["tokens_in"]), data["exact"] is True, states)
     return PageEntry(title, "estimate", items, (frame,), _counted(data))
 
 
@@ -156,7 +156,7 @@ def _refusal(data: Data, title: str) -> PageEntry:
     budget, total = (
         figure if is_count(figure := error.get(name)) else None for name in ("budget", "fixed_load")
     )
-    frame = PageFrame("", budget, total, error.get("exact") is not False, ())
+    frame = PageFrame(budget, total, error.get("exact") is not False, ())
     verdict = PageVerdict(ok=False, title="Nothing was made.", lines=(str(error.get("message")),))
     return PageEntry(title, "refusal", (), (frame,), (("Code", str(error.get("code"))),), verdict=verdict)
 
@@ -177,7 +177,7 @@ def _batch(data: Data, title: str) -> PageEntry:
     if cost is not None and cost["dollars"] is not None:
         facts.append(("Cost of the input", f"{'' if cost['exact'] else '~'}${cost['dollars']}"))
     facts += [_model(data), *_counted(data), *_digest(data)]
-    frame = PageFrame("", None, _tokens(tokens["total"]), tokens["exact"] is True, ())
+    frame = PageFrame(None, _tokens(tokens["total"]), tokens["exact"] is True, ())
     return PageEntry(title, "batch", (), (frame,), tuple(facts))
 
 
@@ -219,7 +219,7 @@ def _frame(
     check_items(len(states))
     budget, total = _tokens(data["budget"]), _tokens(data["total"])
     prompt = _text(data.get("text"))
-    return PageFrame("", budget, total, _is_exact(data), states, fixed, tuple(steps), prompt=prompt)
+    return PageFrame(budget, total, _is_exact(data), states, fixed, tuple(steps), prompt=prompt)
 
 
 def _is_exact(data: Data) -> bool:

@@ -135,11 +135,11 @@ def _frame(
     states += [PageState(i, "evicted", 0, "") for i in gone]
     states += [PageState(i, "sent", item.base, item.text) for i, item in added]
     return PageFrame(
-        f"{number + 1}",
         budget,
         total,
         reported is not None or (counted is not None and counted.exact),
         tuple(states),
+        label=f"{number + 1}",
         usage=_usage(request),
         note=request.note,
         parts_exact=False,

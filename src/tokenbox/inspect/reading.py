@@ -221,7 +221,7 @@ def _slider(
         try:
             return at(tokens)
         except TokenboxError as error:
-            return PageFrame("", tokens, None, exact=True, changes=(), error=error.message)
+            return PageFrame(tokens, None, exact=True, changes=(), error=error.message)
 
     return slider_of(
         outcome,

@@ -159,13 +159,13 @@ class PageFrame:
     is not the texts of the states joined by the separator. ``time``: as logged.
     """
 
-    label: str
     budget: int | None
     total: int | None
     exact: bool
     changes: tuple[PageState, ...] = field(repr=False)
     fixed: int | None = None
     steps: tuple[PageStep, ...] = field(default=(), repr=False)
+    label: str = ""
     usage: PageUsage | None = None
     note: str | None = None
     error: str | None = None

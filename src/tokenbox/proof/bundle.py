@@ -45,15 +45,6 @@ MAX_LINE_SUMS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Volatile:
-    """The circumstances in which a bundle was made. ``time``: RFC 3339, in UTC."""
-
-    time: str
-    host: str
-    environment: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Bundle:
     """The files of a bundle by name, in the order of writing, without ``volatile.json``."""
 
@@ -61,8 +52,8 @@ class Bundle:
     manifest: Record
     files: Mapping[str, bytes]
 
-    def volatile(self, made: Volatile) -> bytes:
-        """Return the bytes of ``volatile.json``.
+    def volatile(self, time: str, host: str, environment: Mapping[str, str]) -> bytes:
+        """Return the bytes of ``volatile.json``, of a bundle made then and there. ``time``: RFC 3339, in UTC.
 
         ``digest`` is the SHA-256 of the file with an empty digest. A copy of the manifest and a checksum per
         line locate damage in the other files.
@@ -70,11 +61,11 @@ class Bundle:
         record = {
             "bundle": self.id,
             "digest": "",
-            "environment": dict(made.environment),
-            "host": made.host,
+            "environment": dict(environment),
+            "host": host,
             "lines": {name: _line_sums(self.files[name]) for name in (INPUTS, DECISIONS)},
             "manifest": self.manifest,
-            "time": made.time,
+            "time": time,
         }
         data = canonical(record)
         place = len(volatile_start(self.id))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox.files import create, is_inside, replace, sync_folder
-from tokenbox.proof.bundle import ENVELOPE, MANIFEST, MAX_MANIFEST, VOLATILE, Volatile, build
+from tokenbox.proof.bundle import ENVELOPE, MANIFEST, MAX_MANIFEST, VOLATILE, build
 from tokenbox.proof.errors import BundleInvalid, ProofError
 from tokenbox.proof.manifest import HEX, read_volatile
 from tokenbox.proof.signing import MAX_ENVELOPE, STATEMENT_TYPE, signed
@@ -216,7 +216,7 @@ class Bundles:
         folders = {name.partition("/")[0] for name in bundle.files if "/" in name}
         for folder in sorted(folders):
             (draft / folder).mkdir()
-        files = {**bundle.files, VOLATILE: bundle.volatile(Volatile(time, host(), environment()))}
+        files = {**bundle.files, VOLATILE: bundle.volatile(time, host(), environment())}
         if self.signers:
             files[ENVELOPE] = signed(bundle.files[MANIFEST], STATEMENT_TYPE, self.signers)
         for name, data in files.items():

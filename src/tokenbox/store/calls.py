@@ -106,10 +106,12 @@ class Calls:
         A call is written when it starts and again when it ends. Every write may be repeated, and may come
         late: a call counts once, and the first end of a call is kept.
         """
+        if not calls:
+            return 0
         # In the order of ids, so that two processes that write the same calls cannot deadlock.
         ordered = sorted(calls, key=lambda call: call.id)
         with self._database.writing() as transaction:
-            return transaction.change_all(
+            return transaction.change(
                 WRITE, [dict(zip(COLUMNS, map(_value, _read(call)), strict=True)) for call in ordered]
             )
 

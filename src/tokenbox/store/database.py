@@ -55,13 +55,11 @@ class Transaction(ABC):
         rows: Sequence[Sequence[Any]] = self.execute(statement, values).fetchall()
         return rows
 
-    def change(self, statement: str, values: Mapping[str, Value] = NO_VALUES) -> int:
-        """Execute a statement, and return the number of rows it changed."""
+    def change(
+        self, statement: str, values: Mapping[str, Value] | Sequence[Mapping[str, Value]] = NO_VALUES
+    ) -> int:
+        """Execute a statement, or execute it for each of several values; return how many rows it changed."""
         return int(self.execute(statement, values).rowcount)
-
-    def change_all(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
-        """Execute a statement for each of ``values``, and return the number of rows changed in all."""
-        return int(self.execute(statement, values).rowcount) if values else 0
 
 
 class Database(Protocol):
