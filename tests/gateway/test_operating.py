@@ -275,10 +275,13 @@ def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gatewa
         stray.connect()
         stray.sock.sendall(b"no HTTP\r\n\r\n")
         assert b"invalid_http" in stray.sock.recv(1000)
-    # Settings that are wrong change nothing.
+    # Settings that are wrong change nothing, nor do those without an upstream.
     settings.write_text("[policy]\nmax_ctx = -1\n", encoding="utf-8")
     gateway.process.send_signal(signal.SIGHUP)
     until(lambda: '"not_reloaded"' in gateway.log)
+    settings.write_text("", encoding="utf-8")
+    gateway.process.send_signal(signal.SIGHUP)
+    until(lambda: "no upstream is configured" in gateway.log)
     # After what standard output says, all of it is JSON, also what the server itself warns of.
     events = [json.loads(line)["event"] for line in gateway.log.splitlines()[1:]]
     expected = {"started", "request", "admitted_on_estimate", "reloaded", "warned", "not_reloaded"}

@@ -194,6 +194,13 @@ def test_an_error_among_plain_events_is_seen() -> None:
     assert out.replace(b'"tokenbox":' + NOTE + b",", b"") == stream
 
 
+def test_a_response_that_failed_is_an_error_with_its_usage() -> None:
+    usage = {"input_tokens": 7, "output_tokens": 3}
+    failed = {"type": "response.failed", "response": {"error": {"message": "x"}, "usage": usage}}
+    _, tap = relayed(frame(json.dumps(failed).encode()), [], hide_usage=False, protocol=RESPONSES)
+    assert (tap.error is not None, tap.whole, tap.reported) == (True, True, Usage.reported(7, 3))
+
+
 def test_a_usage_that_is_nested_deeply_breaks_no_stream() -> None:
     deep = b'data: {"usage":' + b'{"a":' * 1_000 + b"1" + b"}" * 1_000 + b"}\n\n"
     out, tap = relayed(deep + deep + USAGE + END, [], hide_usage=False)

@@ -179,6 +179,10 @@ class AdminServer(uvicorn.Server):
 
 def check(settings: GatewaySettings) -> None:
     """Raise :class:`GatewayProblem` for settings that no gateway should run with."""
+    if not settings.upstreams:
+        raise GatewayProblem(
+            "no upstream is configured. Add one: tokenbox config set upstreams.local.url http://127.0.0.1:8080"
+        )
     if not settings.keys_required and not is_loopback(settings.host):
         raise GatewayProblem(
             f"without keys the gateway is open to everybody who reaches {settings.host}. Make keys with "

@@ -116,14 +116,16 @@ class Tap:
             noted = event_with_key(frame, self._protocol.inner, self._note)
             if noted is not frame:  # else the frame has no place for the key, such as a comment or a ping
                 frame, self._note = noted, None
-        if b'"usage"' in frame and _USAGE.search(frame):
-            value = object_of(frame)
-            if value is not None:
-                self._read(value)
-                if self._hide_usage and _NO_CHOICES.search(frame) and value.get("choices") == []:
-                    return b""
-        elif b'"error"' in frame and (value := object_of(frame)) is not None and is_error(value):
+        has_usage = b'"usage"' in frame and _USAGE.search(frame) is not None
+        value = object_of(frame) if has_usage or b'"error"' in frame else None
+        if value is None:
+            return frame
+        if is_error(value):
             self.error = value
+        if has_usage:
+            self._read(value)
+            if self._hide_usage and _NO_CHOICES.search(frame) and value.get("choices") == []:
+                return b""
         return frame
 
     def _look_for_end(self, frames: bytes) -> None:
@@ -159,7 +161,7 @@ def _ends_well(frame: bytes) -> bool:
 
 def is_error(value: dict[str, Any]) -> bool:
     """Whether it has an error object (OpenAI, Anthropic) or is an event of that type (Responses API)."""
-    return bool(value.get("error")) or value.get("type") == "error"
+    return bool(value.get("error")) or value.get("type") in ("error", "response.failed")
 
 
 def _name(frame: bytes) -> str:
