@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +165,7 @@ BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
     [
         (GROWING % ("[1]", "[n.x, n.x]"), "a list is too large"),
         pytest.param(
-            GROWING % ("[1]", "[n.x, n.x] | sum(start=[])"), "a list is too large", marks=pytest.mark.slow
+            GROWING % ("[1]", "[n.x, n.x] | sum(start=[])"), "+ is too large", marks=pytest.mark.slow
         ),
         (GROWING % ("[1]", "n.x + n.x"), "+ is too large"),
         (GROWING % ("'a'", "n.x | replace('a', 'aa')"), "replace is too large"),
@@ -225,6 +226,31 @@ def test_what_is_in_a_list_is_counted_each_time_that_it_is_put_in_another(
     ChatTemplate(nested % 100).render({})
     with pytest.raises(TemplateError, match="made more than"):
         ChatTemplate(nested % 400).render({})
+
+
+READ = """
+'b' in b, -1 in l, b == c, b < c, l == m, t in d, -1 is in l, b is eq(c), b is upper, b.count('b'),
+b.find('b'), b.split('b'), l.index(499), d.get(t), d[t], d.copy(), dict(d), d.keys() - d.keys(),
+d.keys() == d.keys(),
+l | sum, l | max, l | sort | first, l | unique | first, l | select('gt', 499) | first, l | map('abs') | sum,
+l | reverse | sum, l | batch(2) | first, b | map('upper') | first, b | int, b | wordcount, b | striptags,
+l | groupby('real') | first, d | dictsort | first, l | tojson, '%s' % b, loop.changed(l)
+"""
+
+
+@pytest.mark.parametrize("read", re.split(r",\s+(?![^(]*\))", READ.strip()))
+def test_what_a_template_reads_is_bounded_too(read: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million searches in a long text or list took hours."""
+    monkeypatch.setattr(template, "MAX_READ", 600_000)
+    source = (
+        "{%% set l = range(500) | list %%}{%% set m = range(500) | list %%}{%% set b = 'a' * 999 %%}"
+        "{%% set c = b | upper | lower %%}{%% set t = (l | string, l | batch(9) | map('join') | join) %%}"
+        "{%% set d = dict(l | batch(2)) %%}"
+        "{%% for i in range(%d) %%}{%% set x = %s %%}{%% endfor %%}"
+    )
+    ChatTemplate(source % (1, read)).render({})
+    with pytest.raises(TemplateError, match="read more than"):
+        ChatTemplate(source % (1_200, read)).render({})
 
 
 def test_what_templates_use() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.llama import model as models
+from tokenbox.compose.requests import Count
 from tokenbox.content.items import read_items
 from tokenbox.content.request import Request
 from tokenbox.conversation import Conversation
@@ -414,6 +415,27 @@ def test_reading_the_messages_costs_the_same_in_both_renders(
         found.count_request(Request.of_items(items))
     with pytest.raises(TokenboxError, match="steps"):
         turn_by_turn()
+
+
+def test_turns_that_are_not_executed_again_count_toward_the_steps(
+    model: models.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = ChatFormat.open(model.gguf)
+    items = read_items([{"role": role, "content": "hi"} for role in ("user", "assistant")] * 20)
+    monkeypatch.setattr("tokenbox.conversation.llama.run.MAX_STEPS", 600)
+    session, refused = found.session(), 0
+    for number, item in enumerate(items):
+        session.add(number, item)
+        try:
+            session.count()
+        except TokenboxError as error:
+            assert "more than 600 steps" in error.message  # noqa: PT017  # of some counts only
+            refused = refused or number
+    with pytest.raises(TokenboxError, match="more than 600 steps"):
+        found.count_request(Request.of_items(items))
+    assert 2 < refused < len(items) - 2
+    assert isinstance(counted(found, items[: refused - 1], None), Count)
+    assert isinstance(counted(found, items[: refused + 2], None), str)
 
 
 def test_template_arguments_may_replace_the_messages(model: models.Model) -> None:

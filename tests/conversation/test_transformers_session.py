@@ -17,11 +17,13 @@ from tokenbox.content.items import read_items
 from tokenbox.content.request import Request
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.llama.track import Track
 from tokenbox.conversation.template_session import TemplateSession
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:
     from tests.llama.model import Model
+    from tokenbox.conversation.llama.tracked import TrackedMessages
 
 # What Jinja2 has and may read messages, or keep something from one turn to the next.
 BEFORE = [
@@ -257,7 +259,8 @@ def test_many_sums_of_places_are_rendered_in_no_time(model: Model) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "limit"), [("MAX_STEPS", 100), ("MAX_CHARACTERS", 100), ("MAX_FIXED", 300), ("MAX_MADE", 100)]
+    ("name", "limit"),
+    [("MAX_STEPS", 100), ("MAX_CHARACTERS", 100), ("MAX_FIXED", 300), ("MAX_MADE", 100), ("MAX_READ", 99)],
 )
 def test_turns_that_are_not_executed_again_are_within_the_limits_too(
     name: str, limit: int, model: Model, monkeypatch: pytest.MonkeyPatch
@@ -296,6 +299,61 @@ def test_slices_of_messages_are_counted_as_those_of_lists(
         chat.count_request(Request.of_items(items))
     with pytest.raises(TokenboxError, match="made more than"):
         session.count()
+
+
+SLICES = "{% for k in range(999) %}{% set x = messages[1:] %}{% endfor %}"
+
+
+def test_a_slice_that_no_variable_has_is_not_kept(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hostile template makes a million slices of a long list, which filled the memory."""
+    kept: list[int] = []
+    count = Track.add_history
+
+    def added(track: Track, history: TrackedMessages) -> int:
+        kept.append(len(track.histories))
+        return count(track, history)
+
+    monkeypatch.setattr(Track, "add_history", added)
+    session = ChatFormat.open(model.folder, template=SLICES).session()
+    for number, item in enumerate(read_items([{"role": "user", "content": "hi"}] * 9)):
+        session.add(number, item)
+    session.count()
+    assert len(kept) > 999 and max(kept) < 9  # noqa: PT018  # one test of the same render
+    assert isinstance(session, TemplateSession) and session.is_incremental  # noqa: PT018  # of this kind
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("MANY_SLICES", SLICES),
+        (
+            "MANY_TIMES",
+            "{% set ns = namespace(n=0) %}{% for m in messages %}{{ m.content }}{% endfor %}" * 50,
+        ),
+    ],
+)
+def test_a_session_ends_what_only_it_does_slowly(
+    name: str, source: str, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"tokenbox.conversation.llama.track.{name}", 0)
+    chat = ChatFormat.open(model.folder, template=source)
+    session, items = chat.session(), read_items([{"role": "user", "content": "hi"}] * 9)
+    for number, item in enumerate(items):
+        session.add(number, item)
+    assert session.count() == counted(chat, items, None)
+    assert isinstance(session, TemplateSession) and not session.is_incremental  # noqa: PT018  # of this kind
+
+
+def test_messages_in_a_list_are_weighed(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "{% for m in messages %}{% set x = [messages[1:], messages] %}{% endfor %}"
+    monkeypatch.setattr("tokenbox.conversation.sandbox.MAX_PARTS", 50)
+    chat = ChatFormat.open(model.folder, template=source)
+    session, items = chat.session(), read_items([{"role": "user", "content": "hi"}] * 9)
+    for number, item in enumerate(items):
+        session.add(number, item)
+    for count in (session.count, lambda: chat.count_request(Request.of_items(items))):
+        with pytest.raises(TokenboxError, match="a list is too large"):
+            count()
 
 
 TAKES_OBJECTS = (

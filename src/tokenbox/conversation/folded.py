@@ -8,7 +8,6 @@ reads and writes, and apply the records of turns that would do the same
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +42,14 @@ from tokenbox.conversation.llama.turns import (
     with_bounds,
 )
 from tokenbox.conversation.sent import only_days
-from tokenbox.conversation.template import ChatTemplate, Sandbox
+from tokenbox.conversation.template import ChatTemplate
 
 if TYPE_CHECKING:
     import datetime as dt
 
     from tokenbox.conversation.llama.segments import Segment
     from tokenbox.conversation.llama.track import Track
+    from tokenbox.conversation.sandbox import Sandbox
 
 
 class FoldedTemplate(ChatTemplate):
@@ -61,26 +61,22 @@ class FoldedTemplate(ChatTemplate):
         super().__init__(source)
         self.environment.tests["sameas"] = _is_same
 
-    @property
-    def _spent(self) -> tuple[int, ...]:
-        """What this render has added to each number that has a limit."""
-        return self._steps, self._written, self._fixed, self._made, self._shown
+    def spent(self) -> tuple[int, ...]:
+        return self._steps, self._written, self._fixed, self._made, self._shown, self._read
 
-    def spend(self, numbers: tuple[int, ...]) -> None:
-        """Add what turns have spent that are not executed again: the whole template would spend it."""
-        steps, written, fixed, made, shown = numbers
+    def spend(self, numbers: Sequence[int]) -> None:
+        steps, written, fixed, made, shown, read = numbers
         self._steps += steps - 1
         self._written += written
         self._made += made
         self._shown += shown
         self._tick(fixed)
+        self._reads(read)
         self._show(self._output(None, self._count("")))
 
-    def execute(self, turn: Macro, *given: object) -> tuple[str, tuple[int, ...]]:
-        """Return the text of a turn, and what it has spent."""
-        before = self._spent
-        text = self._show(turn(*given))
-        return text, tuple(map(operator.sub, self._spent, before))
+    def execute(self, turn: Macro, *given: object) -> str:
+        """Return the text of a turn."""
+        return self._show(turn(*given))
 
     def _count(self, value: Any) -> Any:
         super()._count(value.__wrapped__.plain if isinstance(value, ShownMessages) else value)
@@ -91,7 +87,6 @@ class FoldedTemplate(ChatTemplate):
     ) -> list[str | Segment]:
         """Return the prompt. Raises :class:`TemplateError`, or ``NotLocal``."""
         render = _Render(self, track, now)
-        track.spend = self.spend
         made: dict[str, object] = {
             FOLD: render.fold,
             COMPARE: render.compare,
@@ -109,6 +104,20 @@ class FoldedTemplate(ChatTemplate):
         return render.pieces
 
 
+class _FoldedRun(Run):
+    """A render by Jinja2, whose numbers are its template's."""
+
+    def __init__(self, template: FoldedTemplate, now: dt.datetime | None) -> None:
+        super().__init__(now)
+        self._template = template
+
+    def spent(self) -> tuple[int, ...]:
+        return self._template.spent()
+
+    def spend(self, numbers: Sequence[int]) -> None:
+        self._template.spend(numbers)
+
+
 class _Render:
     """One render: the functions that a folded template calls. ``pieces``: what it has written so far."""
 
@@ -116,7 +125,7 @@ class _Render:
         self._template = template
         self._environment: FoldingSandbox = template.environment  # type: ignore[assignment]  # its sandbox
         self._track = track
-        self.run = Run(now)
+        self.run = _FoldedRun(template, now)
         self.run.track = track
         self.pieces: list[Any] = []
 
@@ -126,7 +135,7 @@ class _Render:
         items = values.__wrapped__.plain if isinstance(values, ShownMessages) else []
         if not items or any(id(items[end]) not in track.messages for end in (0, -1)):
             for item, loop in LoopContext(values, self._environment.undefined):  # type: ignore[arg-type]  # anything that a template has
-                self.pieces.append(self._template.execute(macro, item, loop)[0])
+                self.pieces.append(self._template.execute(macro, item, loop))
             return
         named = zip(folded.names, outer, strict=True)
         given = {name: _kept(value) for name, value in named if not isinstance(value, Undefined)}
@@ -138,8 +147,7 @@ class _Render:
             for name in folded.noted:
                 scope.get(name, MISSING)
             shown = ShownLoop(dict.__getitem__(scope, "loop"), self._environment)
-            text, track.record.spent = self._template.execute(macro, dict.__getitem__(scope, ""), shown)  # type: ignore[union-attr]  # of this turn
-            out.append(text)
+            out.append(self._template.execute(macro, dict.__getitem__(scope, ""), shown))
 
         Fold(self.run, track, track.memory(folded), bind, turn).run(given, self.pieces, items)
 

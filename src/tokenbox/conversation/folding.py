@@ -16,7 +16,7 @@ from jinja2.compiler import operators
 from jinja2.visitor import NodeTransformer
 
 from tokenbox.conversation.llama.turns import COMPARISONS, TURNED, NotLocal
-from tokenbox.conversation.template import Sandbox
+from tokenbox.conversation.sandbox import Sandbox
 
 FOLD: Final = "tokenbox_fold"
 COMPARE: Final = "tokenbox_compare"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import sub
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.conversation.llama.run import TURN_STEPS, BreakLoop, ContinueLoop, Run, Scope, Statement
@@ -50,6 +51,7 @@ class Fold:
                 if turns is None:
                     turns = self.take(scope, at, items, out)
                 else:
+                    self._run.spend(turns.spent)
                     self._track.apply(turns, scope, at, out)
                 done.append(turns)
                 at += len(turns.items)
@@ -89,6 +91,7 @@ class Fold:
         others, track.its_own = track.its_own, []
         track.record = record
         texts: list[Any] = []
+        before = run.spent()
         run.steps(TURN_STEPS)
         try:
             if self._places is None:
@@ -113,6 +116,7 @@ class Fold:
         for name in scope.own:
             record.writes["v", name] = OPAQUE if name in scope.pending else dict.__getitem__(scope, name)
         record.writes = {key: _handed_on(value, record, track) for key, value in record.writes.items()}
+        record.spent = tuple(map(sub, run.spent(), before))
         text = "".join(texts)
         record.segment = replace(track.segments.of(text), text=text)
         out.append(record.segment)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
@@ -64,6 +64,14 @@ class Run:
                 f"the chat template took more than {self._limit:,} steps; an operation, an item, or "
                 f"{CHARACTERS_A_STEP} characters made or read are one. Use a template that does less."
             )
+
+    def spent(self) -> tuple[int, ...]:
+        """Return what this render has added so far to each number that has a limit."""
+        return (self._steps,)
+
+    def spend(self, numbers: Sequence[int]) -> None:
+        """Add what turns have spent that are not executed again: the whole template would spend it."""
+        self.steps(*numbers)
 
     def grow(self, characters: int) -> None:
         """Count characters that are about to be made."""

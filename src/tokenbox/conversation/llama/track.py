@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from tokenbox.conversation.llama.run import MISSING
 from tokenbox.conversation.llama.tracked import TrackedMessages, TrackedNamespace, TrackedRange, TrackedScope
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tokenbox.conversation.llama.segments import Segments
 
 LARGE: Final = 200  # parts of a value that is compared by what is in it
+MANY_TIMES: Final = 100  # that one loop at the top of a template is executed in one render
+MANY_SLICES: Final = 100_000  # of the messages in one render, which take seconds
 
 
 class Outcomes:
@@ -56,7 +59,7 @@ class Track:
     ``items`` and ``start``: the messages of the loop, and the place of the turn that is executed. ``unread``:
     the list that a loop is about to read.
     ``replaced``: how many messages have been replaced by others so far. ``has_recorded``: it has added
-    records of turns, so the next render may apply others. ``spend``: is told what the applied turns spent.
+    records of turns, so the next render may apply others. ``histories``: the lists of messages in use.
     """
 
     def __init__(
@@ -74,7 +77,6 @@ class Track:
         self.caught = 0
         self.certain = True
         self.has_recorded = False
-        self.spend: Callable[[tuple[int, ...]], object] = tuple
         self.its_own: list[Any] = []
         self.items: list[Any] = []
         self.start = 0
@@ -82,7 +84,8 @@ class Track:
         self._keys = count(1)
         self._times: dict[int, int] = {}
         self.spaces: dict[int, TrackedNamespace] = {}
-        self.histories: dict[int, TrackedMessages] = {}
+        self.histories: WeakValueDictionary[int, TrackedMessages] = WeakValueDictionary()
+        self._slices = 0
 
     # Reads and writes of a turn
 
@@ -157,7 +160,12 @@ class Track:
     # Keys that are the same in every render of the same first messages
 
     def add_history(self, history: TrackedMessages) -> int:
-        key = -1 if self.record is not None else next(self._keys)
+        self._slices += 1
+        if self._slices > MANY_SLICES:
+            raise NotLocal
+        if self.record is not None:  # of this turn alone
+            return -1
+        key = next(self._keys)
         self.histories[key] = history
         return key
 
@@ -173,6 +181,8 @@ class Track:
 
     def memory(self, node: object) -> LoopMemory:
         times = self._times.get(id(node), 0)
+        if times >= MANY_TIMES:  # each time has records of its own
+            raise NotLocal
         self._times[id(node)] = times + 1
         return self.memories.setdefault((id(node), times), {})
 
@@ -216,7 +226,7 @@ class Track:
         history = self.histories.get(key[1])
         if key[1] == THE_LOOPS:
             plain = self.items
-        elif history is None or key[1] < 0:
+        elif history is None:
             return MISSING
         else:
             plain = history.plain
@@ -228,7 +238,6 @@ class Track:
         return plain[key[2]] if -size <= key[2] < size else MISSING
 
     def apply(self, turns: TurnRun, scope: TrackedScope, start: int, out: list[Any]) -> None:
-        self.spend(turns.spent)
         for key, value in turns.writes.items():
             # Of a place, the number at this one.
             now = start + value.behind if isinstance(value, Placed) else self.referred(value)

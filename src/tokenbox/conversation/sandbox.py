@@ -1,0 +1,396 @@
+"""The sandbox of chat templates in Jinja2, with bounds on what templates make and on what they read.
+
+Templates come with models from untrusted sources. The sandbox gives no access to the system. No operation
+creates a huge value, and the work of all operations together is bounded: what they make (``made``), and what
+they read (``reads``), such as the list in which ``in`` searches.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, Final
+
+import jinja2
+from jinja2 import nodes
+from jinja2.filters import make_attrgetter
+from jinja2.runtime import Context, LoopContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
+
+MAX_CHARACTERS: Final = 64 * 1024 * 1024
+MAX_PARTS: Final = 1_000_000  # of a list, recursively, counting repeated references each time
+ITEM: Final = 64
+"""An item that is read takes as long as this many characters."""
+TICK: Final = "tokenbox_tick"
+JOIN: Final = "tokenbox_join"
+MADE: Final = "tokenbox_made"
+CUT: Final = "tokenbox_cut"
+READ: Final = "tokenbox_read"
+# Larger widths and exponents give texts and numbers that no prompt contains.
+_MAX_WIDTH: Final = 10_000
+_MAX_EXPONENT: Final = 64
+_MAX_BITS: Final = 4096
+_WIDE: Final = re.compile(r"\d{5,}|\*|\{[^{}]*\{")
+# Methods of texts that no chat template needs, and whose output is not bounded by their arguments.
+_REFUSED_METHODS: Final = frozenset({"encode", "expandtabs", "translate"})
+# Filters whose output may be much larger than their input.
+_WIDTH_FILTERS: Final = frozenset("center indent format slice batch truncate wordwrap round".split())
+# Filters that read nothing of a value, or only when their result is read.
+_INSTANT_FILTERS: Final = frozenset(
+    "abs attr count d default first items last length list random reverse safe".split()
+)
+# Filters that look at each item once, and others that go through the items of a text, too.
+_LAZY_FILTERS: Final = frozenset("batch map reject rejectattr select selectattr slice".split())
+_ITEM_FILTERS: Final = _LAZY_FILTERS | {"groupby", "join", "max", "min", "sort", "sum", "unique"}
+# Tests that take no time.
+_INSTANT_TESTS: Final = frozenset(
+    """
+    boolean callable defined divisibleby escaped even false filter float integer iterable mapping none number
+    odd sameas sequence string test true undefined
+    """.split()
+)
+_NUMBERS: Final = frozenset((int, float, bool, type(None)))
+
+
+class _Bounding(NodeTransformer):
+    """A transformer that adds a step counter to loops and macros, and bounds to the operations."""
+
+    def __init__(self, environment: jinja2.Environment) -> None:
+        self._environment = environment
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # as Jinja calls it
+        idle = _idle(node)
+        node.body.insert(0, self._tick(node))
+        if idle is not None:
+            node.body.insert(0, nodes.If(idle, [nodes.Break()], [], [], lineno=node.lineno))
+        return self.generic_visit(node)
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
+        node.body.insert(0, self._tick(node))
+        return self.generic_visit(node)
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        return self.generic_visit(self._call(JOIN, node.nodes, node))
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
+        self.generic_visit(node)
+        return self._call(CUT, [node], node) if isinstance(node.arg, nodes.Slice) else node
+
+    def _made(self, node: nodes.Expr) -> nodes.Node:
+        self.generic_visit(node)
+        is_constant = all(isinstance(child, nodes.Const) for child in node.iter_child_nodes())
+        if is_constant or getattr(node, "ctx", "load") != "load":
+            return node
+        return self._call(MADE, [node], node)
+
+    visit_List = visit_Tuple = visit_Dict = _made  # noqa: N815  # as Jinja calls them
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
+        """Count what is read: a comparison ends with the shorter value, and ``in`` with the right one."""
+        self.generic_visit(node)
+        operands: list[Any] = [node, *node.ops]
+        fixed = [_is_fixed(one.expr) for one in operands]
+        if fixed[-1] if node.ops[-1].op in {"in", "notin"} else any(fixed):
+            return node
+        for one in operands:
+            one.expr = self._read(one.expr)
+        return node
+
+    def visit_Sub(self, node: nodes.Sub) -> nodes.Node:  # of the keys of two objects, too
+        self.generic_visit(node)
+        if not (_is_fixed(node.left) or _is_fixed(node.right)):
+            node.left, node.right = self._read(node.left), self._read(node.right)
+        return node
+
+    def _read(self, node: nodes.Expr) -> nodes.Expr:
+        if _is_fixed(node) or (isinstance(node, nodes.Filter) and node.name == READ):
+            return node
+        made = nodes.Filter(node, READ, [], [], None, None, lineno=node.lineno)
+        made.set_environment(self._environment)
+        return made
+
+    def _tick(self, node: nodes.Node) -> nodes.Node:
+        fixed = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
+        call = self._call(TICK, [nodes.Const(fixed)], node)
+        return nodes.ExprStmt(call, lineno=node.lineno).set_environment(self._environment)
+
+    def _call(self, name: str, args: list[nodes.Expr], node: nodes.Node) -> nodes.Node:
+        call = nodes.Call(nodes.Name(name, "load"), args, [], None, None, lineno=node.lineno)
+        return call.set_environment(self._environment)
+
+
+def _is_fixed(node: nodes.Node) -> bool:
+    """Return True for a constant, or a list of constants: how long it is depends on the template alone."""
+    parts = node.items if isinstance(node, nodes.List | nodes.Tuple) else [node]
+    return all(isinstance(part, nodes.Const) for part in parts)
+
+
+def _idle(loop: nodes.For) -> nodes.Node | None:
+    """Return a test that is true once no further turn of a loop can have an effect; None if unknown.
+
+    See ``_idle`` in :mod:`tokenbox.conversation.llama.compiler`. A jump would execute the ``else`` of a loop.
+    """
+    body = loop.body
+    if len(body) != 1 or not isinstance(body[0], nodes.If) or loop.else_:
+        return None
+    test, parts = body[0].test, _walk(body[0].test)
+    changing = {"loop", *(part.name for part in _walk(loop.target) if isinstance(part, nodes.Name))}
+    if not all(isinstance(part, _UNCHANGING) for part in parts):
+        return None
+    if any(isinstance(part, nodes.Name) and part.name in changing for part in parts):
+        return None
+    if not body[0].elif_ and not body[0].else_:
+        return nodes.Not(test)
+    return None if body[0].body else test
+
+
+def _walk(node: nodes.Node) -> list[nodes.Node]:
+    return [node, *node.find_all(nodes.Node)]
+
+
+# Expressions of these have the same value until a statement is executed.
+_UNCHANGING: Final = (
+    nodes.Name, nodes.Getattr, nodes.Const, nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand,
+)  # fmt: skip
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """A sandbox in which no operation creates a huge value.
+
+    ``made`` counts what all of them create, and ``reads`` the characters that all of them read.
+    """
+
+    made: Callable[[Any], Any]
+    reads: Callable[[int], None]
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
+
+    def __init__(self, made: Callable[[Any], Any], reads: Callable[[int], None], **options: Any) -> None:
+        super().__init__(**options)
+        self.made, self.reads = made, reads
+        self.filters |= {"tojson": to_json, "sum": self._sum}
+        self.filters = {name: self._bounded_filter(name, own) for name, own in self.filters.items()}
+        self.filters[READ] = self.read
+        tests: Mapping[str, Any] = self.tests
+        self.tests |= {n: self._bounded_test(own) for n, own in tests.items() if n not in _INSTANT_TESTS}
+        del self.globals["lipsum"]
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        parsed = self.rewritten(super()._parse(source, name, filename))
+        template: nodes.Template = _Bounding(self).visit(parsed)
+        return template
+
+    def rewritten(self, template: nodes.Template) -> nodes.Template:
+        """Return the template as it is compiled."""
+        return template
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "%":
+            if isinstance(left, str):
+                self.read(left)
+                self.read(right)
+                _check_format(left, "%", right)
+        elif not _BOUNDS[operator](left, right):
+            raise jinja2.TemplateRuntimeError(f"the result of {operator} is too large")
+        return self.made(super().call_binop(context, operator, left, right))
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        refused = isinstance(obj, str) and attr in _REFUSED_METHODS
+        return not refused and super().is_safe_attribute(obj, attr, value)
+
+    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        # Methods such as 'a'.center(10**9). The sandbox itself bounds range().
+        owner = text = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
+        if isinstance(owner, dict):
+            self.reads(ITEM * len(owner))
+            owner = None
+        if obj is dict or isinstance(text, str | list | tuple | dict | LoopContext):
+            for value in (owner, *args, *kwargs.values()):
+                self.read(value)
+        if isinstance(text, str):
+            if not _narrow(*args, *kwargs.values()):
+                raise jinja2.TemplateRuntimeError("a width is too large")
+            name = getattr(obj, "__name__", "")
+            if name.startswith("format"):
+                _check_format(text, "{", args, kwargs)
+            elif name == "replace":
+                _check_replace(text, *args)
+            elif name == "join":
+                _check_join(text, *args)
+        return self.made(super().call(context, obj, *args, **kwargs))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if argument.__class__ is tuple:  # the hash of a tuple is computed each time
+            self.read(argument)
+        return super().getitem(obj, argument)
+
+    def read(self, value: Any) -> Any:
+        """Return the value, after everything that is in it is counted as read."""
+        if value.__class__ is str:
+            self.reads(len(value))
+        elif value.__class__ not in _NUMBERS:
+            parts, characters = weigh(value)
+            self.reads(ITEM * parts + characters)
+        return value
+
+    def _items(self, values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            self.reads(ITEM)
+            yield value
+
+    def _sum(self, values: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
+        """The filter ``sum``, each addition of which is bounded: a sum of lists copies them each time."""
+        if isinstance(start, str):
+            raise TypeError("sum() can't sum strings")
+        if attribute is not None:
+            values = map(make_attrgetter(self, attribute), values)
+        return functools.reduce(lambda left, right: self.call_binop(None, "+", left, right), values, start)
+
+    def _bounded_filter(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a filter to check what may be too large, and to count what it reads and makes."""
+
+        @functools.wraps(own)
+        def bounded(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
+            passed = [one for one in args if not isinstance(one, _PASSED)]
+            value = passed[0] if passed else None
+            if name in _ITEM_FILTERS:
+                self.reads(2 * ITEM * (len(value) if isinstance(value, Sized) else 1))
+            if name not in _INSTANT_FILTERS | _LAZY_FILTERS:
+                for one in (*passed, *kwargs.values()):
+                    self.read(one)
+            _check_filter(name, passed, kwargs)
+            made = self.made(own(*args, **kwargs))
+            return self._items(made) if isinstance(made, Iterator) else made
+
+        return bounded
+
+    def _bounded_test(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(own)
+        def bounded(*args: Any) -> Any:
+            for one in args:
+                self.read(one)
+            return own(*args)
+
+        return bounded
+
+
+def length(value: object) -> int:
+    return len(value) if isinstance(value, str | list | tuple) else 0
+
+
+def weigh(value: object) -> tuple[int, int]:
+    """Return the parts and characters of a value, repeated references included. Raises if too large."""
+    parts, characters, waiting = 0, 0, [value]
+    while waiting:
+        item = waiting.pop()
+        parts += 1
+        if isinstance(item, str):
+            characters += len(item)
+        elif item.__class__ in _NUMBERS:
+            continue
+        elif isinstance(item, dict):
+            waiting += [*item, *item.values()]
+        elif isinstance(item, Collection):  # the messages of a session, a range and keys, too
+            waiting += item
+        if parts + len(waiting) > MAX_PARTS or characters > MAX_CHARACTERS:
+            raise jinja2.TemplateRuntimeError("a list is too large")
+    return parts, characters
+
+
+def check_parts(value: Any) -> Any:  # whatever was made
+    if value.__class__ is not str:
+        weigh(value)
+    return value
+
+
+def _check_join(between: object, values: object = (), *_: object) -> None:
+    parts = len(values) if isinstance(values, Sized) else MAX_PARTS  # of what is made as it is read
+    if weigh(values)[1] + parts * length(between) > MAX_CHARACTERS:
+        raise jinja2.TemplateRuntimeError("the result of join is too large")
+
+
+def _check_replace(text: object, old: object = "", new: object = "", *_: object, **__: object) -> None:
+    if isinstance(text, str) and isinstance(old, str) and length(new) > len(old):
+        times = text.count(old)
+        if len(text) + times * length(new) > MAX_CHARACTERS:
+            raise jinja2.TemplateRuntimeError("the result of replace is too large")
+
+
+def _check_format(text: str, mark: str, *values: object) -> None:
+    """Check a text with places for values; any place may show all of them."""
+    if _WIDE.search(text):
+        raise jinja2.TemplateRuntimeError("a width is too large")
+    if text.count(mark) * sum(weigh(values)) > MAX_CHARACTERS:
+        raise jinja2.TemplateRuntimeError("the result of format is too large")
+
+
+def _is_small(left: object, right: object) -> bool:
+    """Return False if both are integers and their product has too many bits."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left.bit_length() + right.bit_length() <= _MAX_BITS
+    return True
+
+
+def _narrow(*values: object) -> bool:
+    return not any(isinstance(value, int) and abs(value) > _MAX_WIDTH for value in values)
+
+
+_BOUNDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "+": lambda left, right: (
+        length(left) + length(right) <= (MAX_CHARACTERS if isinstance(left, str) else MAX_PARTS)
+    ),
+    "*": lambda left, right: (
+        _is_small(left, right)
+        and not (
+            (isinstance(right, int) and length(left) * right > MAX_CHARACTERS)
+            or (isinstance(left, int) and length(right) * left > MAX_CHARACTERS)
+        )
+    ),
+    "**": lambda left, right: (
+        isinstance(right, int | float)
+        and right <= _MAX_EXPONENT
+        and not (isinstance(left, int) and left.bit_length() * right > _MAX_BITS)
+    ),
+}
+
+
+# Filters that write a text at each newline, or at any character.
+_ADDED_TO_LINES: Final = {"indent": "\n", "wordwrap": ""}
+
+
+# What Jinja2 passes to a filter before its value.
+_PASSED: Final = (nodes.EvalContext, jinja2.Environment, Context)
+
+
+def _check_filter(name: str, passed: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuse huge widths, and texts that would repeat another."""
+    value, *given = (*passed, *kwargs.values())
+    if name in _WIDTH_FILTERS and not _narrow(*given):
+        raise jinja2.TemplateRuntimeError(f"a width of {name} is too large")
+    if name == "format":
+        _check_format(str(value), "%", given)
+    elif name == "replace":
+        _check_replace(*passed, **kwargs)
+    elif name == "join":
+        _check_join(max((one for one in given if isinstance(one, str)), key=len, default=""), value)
+    elif name in _ADDED_TO_LINES:
+        size = max([4, *(len(n) if isinstance(n, str) else n for n in given if isinstance(n, str | int))])
+        _check_replace(value, _ADDED_TO_LINES[name], " " * size)
+
+
+def to_json(
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002  # as templates call it
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002  # as templates call it
+) -> str:
+    """Hugging Face's filter ``tojson``: plain JSON without HTML escapes."""
+    between = sum(map(len, separators or ()))
+    if not _narrow(indent) or weigh(value)[0] * between > MAX_CHARACTERS:
+        raise jinja2.TemplateRuntimeError("the result of tojson is too large")
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
