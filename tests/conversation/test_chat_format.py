@@ -165,7 +165,7 @@ BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
     [
         (GROWING % ("[1]", "[n.x, n.x]"), "a list is too large"),
         pytest.param(
-            GROWING % ("[1]", "[n.x, n.x] | sum(start=[])"), "+ is too large", marks=pytest.mark.slow
+            GROWING % ("[1]", "[n.x, n.x] | sum(start=[])"), "a list is too large", marks=pytest.mark.slow
         ),
         (GROWING % ("[1]", "n.x + n.x"), "+ is too large"),
         (GROWING % ("'a'", "n.x | replace('a', 'aa')"), "replace is too large"),

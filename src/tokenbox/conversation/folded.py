@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2.exceptions import TemplateRuntimeError
 from jinja2.runtime import LoopContext, Macro, Undefined
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from tokenbox.conversation.llama.segments import Segment
     from tokenbox.conversation.llama.track import Track
     from tokenbox.conversation.sandbox import Sandbox
+
+
+# The values of all outer names of a loop together, beside each of them.
+_NAMES: Final = "outer names"
 
 
 class FoldedTemplate(ChatTemplate):
@@ -139,13 +143,14 @@ class _Render:
             return
         named = zip(folded.names, outer, strict=True)
         given = {name: _kept(value) for name, value in named if not isinstance(value, Undefined)}
+        noted = tuple(given.get(name, MISSING) for name in folded.noted)
+        given[_NAMES] = track.known_names(folded, noted)
 
         def bind(item: Any, scope: Scope) -> None:
             dict.__setitem__(scope, "", item)
 
         def turn(_: Run, scope: Scope, out: list[Any]) -> None:
-            for name in folded.noted:
-                scope.get(name, MISSING)
+            scope.get(_NAMES)  # noted as read
             shown = ShownLoop(dict.__getitem__(scope, "loop"), self._environment)
             out.append(self._template.execute(macro, dict.__getitem__(scope, ""), shown))
 

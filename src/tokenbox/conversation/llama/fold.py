@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import sub
+from operator import sub as minus
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.conversation.llama.run import TURN_STEPS, BreakLoop, ContinueLoop, Run, Scope, Statement
@@ -45,19 +45,22 @@ class Fold:
         self._is_request = any(history.plain is items for history in self._track.histories.values())
         at, ended = first, False
         done: list[TurnRun] = []
+        spent: list[tuple[int, ...]] = []
         try:
             while at < len(items):
                 turns = self._known(scope, at, items)
                 if turns is None:
                     turns = self.take(scope, at, items, out)
                 else:
-                    self._run.spend(turns.spent)
+                    spent.append(turns.spent)
                     self._track.apply(turns, scope, at, out)
                 done.append(turns)
                 at += len(turns.items)
                 ended = ended or turns.ended
         except BreakLoop:
             pass
+        if spent:
+            self._run.spend(tuple(map(sum, zip(*spent, strict=True))))
         self._remember(done)
         return ended
 
@@ -116,7 +119,7 @@ class Fold:
         for name in scope.own:
             record.writes["v", name] = OPAQUE if name in scope.pending else dict.__getitem__(scope, name)
         record.writes = {key: _handed_on(value, record, track) for key, value in record.writes.items()}
-        record.spent = tuple(map(sub, run.spent(), before))
+        record.spent = tuple(map(minus, run.spent(), before))
         text = "".join(texts)
         record.segment = replace(track.segments.of(text), text=text)
         out.append(record.segment)

@@ -186,6 +186,18 @@ class Track:
         self._times[id(node)] = times + 1
         return self.memories.setdefault((id(node), times), {})
 
+    def known_names(self, node: object, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the values of a loop's outer names: those of the last render if they are the same.
+
+        All turns of the loop have read them, and a record is compared with one object instead of each name.
+        """
+        now = tuple(map(self.reference, values))
+        memory = self.memories.setdefault(("names", id(node)), {})
+        known: tuple[Any, ...] = memory.get(0, ())
+        if not known or not all(map(same, known, now)):
+            known = memory[0] = now
+        return known
+
     def outcomes(self, criteria: list[Any]) -> Outcomes | None:
         """Return the known outcomes of a test of messages; None if its operands are no constants."""
         if not all(isinstance(given, str) for given in criteria):
