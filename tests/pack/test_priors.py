@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tokenbox.folder.copied import copied_repositories
 from tokenbox.folder.priors import PRIORS as TABLE
 from tokenbox.folder.priors import Priors
 
@@ -42,8 +43,26 @@ PRIORS = Priors()
         ("web/button.spec.ts", "test"),
         ("docs/usage.md", "docs"),
         ("README.md", "readme"),
-        ("README-ja.md", "docs"),
-        ("README.zh-Hans.md", "docs"),
+        ("README-ja.md", "translation"),
+        ("README.zh-Hans.md", "translation"),
+        ("docs/pt-BR/config/README.md", "translation"),
+        ("docs/en-GB/config/README.md", "readme"),
+        ("web/locales/de.json", "translation"),
+        ("web/locales/de.ts", "source"),
+        ("packages/i18n/README.md", "readme"),
+        ("mac/de.lproj/Main.strings", "translation"),
+        ("mac/Base.lproj/Main.storyboard", "settings"),
+        ("app/src/main/res/values-sv/strings.xml", "translation"),
+        ("lib/zlib-1.2.13/inflate.c", "vendored"),
+        ("lib/zlib-1.2.13/README.txt", "readme"),
+        ("docs/migrating-to-1.0.0/index.md", "docs"),
+        ("mac/Sparkle.framework/Headers/SUUpdater.h", "vendored"),
+        ("KitTests/Helper.h", "test"),
+        ("Kit/Contests/View.swift", "source"),
+        ("src/Kit.Test/Clock.cs", "test"),
+        ("Kit/RACSignalSpec.m", "test"),
+        ("docs/rpc-spec.md", "docs"),
+        ("scripts/readmes.ts", "source"),
         ("R/import-standalone-purrr.R", "vendored"),
         ("CHANGES.rst", "changelog"),
         ("src/history.ts", "source"),
@@ -101,6 +120,50 @@ def test_a_script_needs_no_extension() -> None:
 def test_what_a_program_wrote_says_so_at_its_top(path: str, top: bytes) -> None:
     assert PRIORS.of(path, top).name == "generated"
     assert PRIORS.of(path, b"// Written by hand, not generated.\n").name != "generated"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "kind"),
+    [
+        ("css/kit.css", b"a { color: red }\n/*# sourceMappingURL=kit.css.map */\n", "generated"),
+        ("css/kit.css", b"a { color: red }\n/* no sourceMappingURL=kit.css.map, but words */\n", "source"),
+        (
+            "src/icon.inl",
+            b"static const char icon[] = {\n" + b"0x1f, 0x8B, 12,\n" * 300 + b"};\n",
+            "generated",
+        ),
+        ("src/icons.c", b"add(0x1f); // the icon of a file\n" * 300, "source"),
+        ("src/small.inl", b"0x1f, 0x8B, 12,\n" * 20, "source"),
+        ("ui/dialog.ui", b'\xef\xbb\xbf<?xml version="1.0"?>\n<ui/>\n', "data"),
+        ("qt/shop_de.ts", b'<?xml version="1.0"?>\n<TS/>\n', "data"),
+        ("release-tool", b"#!/usr/bin/env python3\n", "source"),
+        ("RELEASE-NOTES", b"1.0: all new\n", "changelog"),
+    ],
+)
+def test_content_tells_the_kind(path: str, content: bytes, kind: str) -> None:
+    assert PRIORS.of(path, content).name == kind
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ({"lib/kit/.travis.yml": b""}, ("lib/kit/",)),
+        ({"lib/kit/.github/workflows/test.yml": b""}, ("lib/kit/",)),
+        ({}, ()),
+        ({"lib/kit/.github/CODEOWNERS": b""}, ()),
+        ({"lib/kit/.travis.yml": b"", "lib/kit/LICENSE": b"Copyright 2015 Shop Ltd."}, ()),
+        ({"lib/kit/.travis.yml": b"", "LICENSE": b"Copyright 2001 Kit People"}, ()),
+    ],
+)
+def test_a_copied_repository_has_a_ci_and_another_license(
+    more: dict[str, bytes], found: tuple[str, ...]
+) -> None:
+    files = {
+        "LICENSE": b"Copyright 2024 Shop Ltd.",
+        "lib/kit/LICENSE": b"Copyright 2001-2020 Kit People",
+        "lib/kit/kit.c": b"",
+    }
+    assert copied_repositories((files | more).items()) == found
 
 
 def test_a_query_is_about_no_changelog_and_no_lock_file() -> None:

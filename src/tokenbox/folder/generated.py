@@ -23,8 +23,16 @@ _MARK = re.compile(
 # Bytes in which a mark counts: further down it may be documentation about such marks.
 _MARK_WITHIN = 1024
 _MINIFIED = re.compile(r"\.(?:js|mjs|cjs|css|html?|json)$", re.IGNORECASE)
-_MINIFIED_FROM = 4096
 _MINIFIED_LINE = 250  # bytes per line on average
+# The last line of what a compiler wrote.
+_COMPILED = re.compile(rb"/[/*]# sourceMappingURL=[^\n]+\s*\Z")
+_COMPILED_SUFFIXES = (".js", ".mjs", ".cjs", ".css")
+_MAX_MAP = 300
+# Smaller files are neither minified nor tables. A table of numbers has few other characters in its middle.
+_LARGE = 4096
+_MIDDLE, _MAX_OTHERS = 2048, 100
+_OF_NUMBERS = b"0123456789abcdefABCDEFxXuUlL, \t\r\n{}()[].+-;"
+_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml\b")
 
 _SAMPLE = 65_536
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -39,16 +47,29 @@ _FIRST_OF_MARKS = frozenset(mark[:1] for mark in _BYTE_ORDER_MARKS)
 
 
 def is_generated(path: str, content: bytes) -> bool:
-    """Return whether a program wrote the content: by a mark at its top, or because it is minified.
+    """Return whether a program wrote the content: by a mark, or because it is minified.
 
     A package hash is such a mark too, because locked requirements have no fixed file name.
     """
     top = content[:_MARK_WITHIN].lower()
     if (b"generated" in top or b"--hash=" in top) and _MARK.search(top):  # every mark has one of these
         return True
-    if len(content) < _MINIFIED_FROM or _MINIFIED.search(path) is None:
+    if path.endswith(_COMPILED_SUFFIXES) and _COMPILED.search(content, max(0, len(content) - _MAX_MAP)):
+        return True
+    if len(content) < _LARGE or _MINIFIED.search(path) is None:
         return False
     return len(content) > _MINIFIED_LINE * (content.count(b"\n") + 1)
+
+
+def is_table(content: bytes) -> bool:
+    """Return whether the content is an image, a font or another table in numbers."""
+    middle = content[len(content) // 2 :][:_MIDDLE]
+    return len(content) >= _LARGE and len(middle.translate(None, _OF_NUMBERS)) <= _MAX_OTHERS
+
+
+def is_xml(content: bytes) -> bool:
+    """Return whether the content says that it is XML, such as an interface or translations of Qt."""
+    return _XML.match(content) is not None
 
 
 def as_text(content: bytes) -> tuple[bytes, str | None] | None:

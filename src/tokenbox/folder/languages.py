@@ -112,6 +112,7 @@ _PASCAL_UNIT = re.compile(
 )
 # What a suffix means if the text has a sign of that.
 _SIGNS: dict[str, tuple[tuple[re.Pattern[bytes], FileKind], ...]] = {
+    "ts": ((re.compile(rb"\A\s*<\?xml\b"), OTHER),),  # translations of Qt
     "h": ((_OBJC_HEADER, FileKind(outline="objc")), (_CPP_HEADER, _CPP)),
     "pp": ((_PASCAL_UNIT, FileKind(outline="pascal")),),
 }

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import Priority
-from tokenbox.folder.generated import NAMES, is_generated
+from tokenbox.folder.generated import NAMES, is_generated, is_table, is_xml
 from tokenbox.folder.globs import Glob, files_in, matching
 from tokenbox.folder.languages import CODE, kind_of
 from tokenbox.worth.words import stem
@@ -30,7 +30,8 @@ class Prior:
     """A kind of file: its weight in percent with a query (``percent``) and without one (``alone``).
 
     ``globs``: the patterns of its files, separated by spaces. ``words``: those by which the title of a query
-    names the kind, for kinds that a query may be about.
+    names the kind, for kinds that a query may be about. ``only``: the names of its files,
+    if not all that match.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Prior:
     alone: int
     globs: str = ""
     words: str = ""
+    only: re.Pattern[bytes] | None = None
 
     @property
     def if_about(self) -> int:
@@ -70,7 +72,17 @@ SOURCE = Prior("source", 100, 100)
 UNKNOWN = Prior("unknown", 40, 15)
 # Matched by more than these patterns: see ``generated.NAMES`` and ``is_generated``.
 GENERATED = Prior("generated", 8, 4, "**/api/*.api")
+# Changelogs, licenses and READMEs are pages: history.ts and security.py are modules. Translations are pages
+# or data.
+_PAGES = rb"md|markdown|mdx|txt|text|rst|adoc|org|html?|rdoc|textile|pod|pot?"
+_PAGE_NAMES = re.compile(rb"(?s)[^a-z.]+(?:\..*)?|[^.]*|.*\.(?:" + _PAGES + rb")")
+_TRANSLATED = re.compile(
+    rb"(?s).*\.(?:"
+    + _PAGES
+    + rb"|json5?|ya?ml|xml|xliff|xlf|strings|stringsdict|xib|storyboard|resx|properties|ini|ftl|arb)"
+)
 _DOCS = "doc documentation guide tutorial manual readme wiki"
+_TRANSLATION = "translation localization locale i18n l10n"
 PRIORS = (
     Prior(
         "lock file",
@@ -93,7 +105,7 @@ PRIORS = (
         "vendored",
         25,
         6,
-        "deps/ external/ externals/ extern/ 3rdparty/ third-party/ subprojects/",
+        "deps/ external/ externals/ extern/ extlibs/ 3rdparty/ third-party/ subprojects/ *.framework/",
     ),
     Prior(
         "generated",
@@ -107,12 +119,14 @@ PRIORS = (
         5,
         3,
         "CHANGELOG* HISTORY* CHANGES* NEWS* RELEASE* changelog/ changelogs/ CHANGES/ .changeset/ *.po *.pot",
+        only=_PAGE_NAMES,
     ),
     Prior(
         "legal",
         3,
         2,
         "LICENSE* LICENCE* COPYING* NOTICE* AUTHORS* CODE_OF_CONDUCT* CONTRIBUTORS* SECURITY* CODEOWNERS",
+        only=_PAGE_NAMES,
     ),
     Prior(
         "data",
@@ -139,9 +153,27 @@ PRIORS = (
         "ci lint linter eslint prettier ruff mypy pylint rubocop golangci clippy tox editorconfig gitignore "
         "renovate codecov chore",
     ),
-    # Translations of the README.
-    Prior("docs", 30, 20, "README[-_.][a-z][a-z].md README[-_.][a-z][a-z][-_][a-z]*.md", _DOCS),
-    Prior("readme", 35, 45, "README* AGENTS.md CLAUDE.md ARCHITECTURE*", f"{_DOCS} badge"),
+    Prior(
+        "translation",
+        20,
+        3,
+        "README[-_.][a-z][a-z].md README[-_.][a-z][a-z][-_][a-z]*.md "
+        # Folders of languages, such as ``pt-BR/``, but not of English.
+        "[a-df-z][a-z][-_][a-z][a-z]/ e[a-mo-z][-_][a-z][a-z]/ zh-han[st]/ "
+        "[a-df-z][a-z].lproj/ e[a-mo-z].lproj/ [a-z][a-z][-_]*.lproj/ "
+        "values-[a-z][a-z]/ values-[a-z][a-z]-r[a-z][a-z]/",
+        f"{_DOCS} {_TRANSLATION}",
+        _TRANSLATED,
+    ),
+    # A library in a folder with its version, such as ``zlib-1.2.13/``.
+    Prior(
+        "vendored",
+        25,
+        6,
+        "[a-z]*-[0-9].[0-9]*.[0-9]*/ [a-z]*-[0-9][0-9].[0-9]*.[0-9]*/",
+        only=re.compile(rb"(?s)(?!.*\.(?:" + _PAGES + rb")\Z).*"),
+    ),
+    Prior("readme", 35, 45, "README* AGENTS.md CLAUDE.md ARCHITECTURE*", f"{_DOCS} badge", _PAGE_NAMES),
     Prior(
         "manifest",
         30,
@@ -164,8 +196,9 @@ PRIORS = (
         "tests/ test/ __tests__/ spec/ specs/ e2e/ testing/ *.Tests/ *UnitTests/ "
         "*IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ /t/ *-test/ *-tests/ test_*.py *_test.* "
         "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
-        "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.cs "
-        "*Tests.swift *Test.php *.tests.* *-spec.* *spec.groovy *spec.hs *spec.scala *_suite.erl *.bats "
+        "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.kt "
+        "*Test.cs *Tests.cs *Tests.swift *Spec.swift *Test.m *Tests.m *Spec.m *Test.php *.test/ *.tests.* "
+        "*-spec.[cjt]* *-spec.lua *spec.groovy *spec.hs *spec.scala *_suite.erl *.bats "
         "*.t *.t.sol *.testclasses.abap test-*.r *_tb.* tb_*.* *.tftest.hcl /tst/ "
         "jvmTest/ commonTest/ androidTest/ features/**/*.feature "
         "features/step_definitions/ features/support/",
@@ -187,6 +220,14 @@ PRIORS = (
         "**/tasks/**/*.yml **/tasks/**/*.yaml **/handlers/**/*.yml **/handlers/**/*.yaml "
         "**/roles/**/*.yml **/roles/**/*.yaml **/playbooks/**/*.yml **/playbooks/**/*.yaml "
         "**/charts/**/templates/**/*.yaml",
+    ),
+    Prior(
+        "translation",
+        20,
+        3,
+        "i18n/ l10n/ locale/ locales/ translation/ translations/",
+        _TRANSLATION,
+        _TRANSLATED,
     ),
     Prior(
         "docs",
@@ -217,13 +258,13 @@ PRIORS = (
 
 # The number of the rule of what a program wrote.
 _GENERATED = PRIORS.index(GENERATED)
-# Changelogs and licenses are pages: history.ts and security.py are modules.
-_ONLY_PAGES = frozenset({"changelog", "legal"})
-_PAGE = re.compile(
-    rb"[^a-z.]+(?:\..*)?|[^.]*|.*\.(?:md|markdown|mdx|txt|text|rst|adoc|org|html?|rdoc|textile|pod|pot?)"
+VENDORED, XML = (
+    next(prior for prior in PRIORS if glob in prior.globs.split()) for glob in ("vendor/", "*.xml")
 )
 # Below these, folders are packages: ``com/google/samples`` has no samples.
 _PACKAGE_FOLDERS = re.compile(rb"(\bsrc/[a-z]*main/(?:java|kotlin|scala|groovy)/)(?:[^/]+/)+")
+# The tests beside ``App/`` in ``AppTests/``.
+_CAMEL_TESTS = re.compile(r"(?<=[A-Za-z0-9])Tests/")
 
 
 class Priors:
@@ -234,17 +275,23 @@ class Priors:
 
     def of(self, path: str, content: bytes) -> Prior:
         """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
-        whole = os.fsencode(path.lower())
+        whole = os.fsencode(_CAMEL_TESTS.sub(".tests/", path).lower())
         if b"main/" in whole:
             whole = _PACKAGE_FOLDERS.sub(rb"\1", whole)
         name = whole.rpartition(b"/")[2]
         matches = self._rules(whole)
         if (not matches or matches[0] > _GENERATED) and is_generated(path, content):
             return GENERATED
-        for n in matches:
-            if PRIORS[n].name not in _ONLY_PAGES or _PAGE.fullmatch(os.fsencode(path).rpartition(b"/")[2]):
-                return PRIORS[n]
-        is_known = b"." in name or content.startswith(b"#!") or kind_of(path, b"") is not CODE
+        is_script = content.startswith(b"#!")
+        own_name = os.fsencode(path).rpartition(b"/")[2]
+        for prior in map(PRIORS.__getitem__, matches):
+            if prior.only is None or (prior.only.fullmatch(own_name) is not None and not is_script):
+                return prior
+        if is_xml(content):
+            return XML
+        if is_table(content):
+            return GENERATED
+        is_known = b"." in name or is_script or kind_of(path, b"") is not CODE
         return SOURCE if is_known else UNKNOWN
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import TokenboxError, plural
+from tokenbox.folder.copied import copied_repositories
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.git import git_diff, latest_changes
 from tokenbox.folder.globs import is_for_files, last_match, matcher
@@ -21,7 +22,7 @@ from tokenbox.folder.notebooks import as_cells
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.option_values import Strip
 from tokenbox.folder.options import PackSettings, SettingProblem
-from tokenbox.folder.priors import Priors
+from tokenbox.folder.priors import VENDORED, Priors
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import read_file
 from tokenbox.folder.secrets import redact as without_secrets
@@ -164,6 +165,8 @@ def read(
                 seen(file.text)
             files.append(file)
         advance()
+    if copied := copied_repositories((file.path, file.data) for file in files):
+        files = [_as_vendored(file) if file.path.startswith(copied) else file for file in files]
     changes = [change for change in changes if is_wanted(change.path)]
     if not files and not changes:
         why = (
@@ -284,6 +287,11 @@ class _Reader:
 
     def _clean(self, text: bytes, path: str) -> tuple[bytes, list[Note]]:
         return without_secrets(text, path) if self._redact else (text, [])
+
+
+def _as_vendored(file: File) -> File:
+    """Return a file of a repository that was copied into this one."""
+    return file if file.prior.percent < VENDORED.percent else file._replace(prior=VENDORED)
 
 
 def _inside(root: str, named: Sequence[str]) -> list[str]:
