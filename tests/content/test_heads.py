@@ -174,6 +174,18 @@ def test_an_outline_has_the_signatures(language: str) -> None:
     }
 
 
+def test_a_type_of_objective_c_is_not_defined_by_its_members_nor_by_additions_to_it() -> None:
+    text = (
+        b"@protocol Later;\n@protocol Named <NSObject>\n@end\n@interface Cart<T> : NSObject\n"
+        b"@property (copy) NSString *name;\n- (void)add;\n@end\n"
+        b"@interface NSArray<T> (Cart)\n+ (id)empty;\n@end\n@implementation Cart ()\n@end\n"
+        b"#define ALL(x) \\\n\tmap_of(1, x) \\\n\nstatic void total(Cart *cart) {\n}\n"
+    )
+    known = BY_NAME["objc"].heads
+    assert known is not None
+    assert list(dict.fromkeys(headed.names(text, known))) == ["Named", "Cart", "total"]
+
+
 def test_clauses_of_a_name_are_one_definition() -> None:
     (module,) = definitions(ELIXIR.encode(), BY_NAME["elixir"])
     assert [one.name for one in module.inside] == ["add", "put"]

@@ -208,8 +208,13 @@ local K = 1
         """
 .a { color: red; }
 @media (x: y) { .b { c: d } }
+:root {
+  color: red;
+  /* the brand */
+  --brand: #fff;
+}
 """,
-        [".a", ".b"],
+        [".a", ".b", ":root", "// the brand", "--brand: #fff;"],
     ),
     "sql": (
         """

@@ -77,7 +77,7 @@ FAMILIES = ["cs", "go", "java", "js", "lua", "php", "py", "rb", "rs"]
         ("rs", "a.rs", "pub use {a::Q, b::R};\nmake!(1)", "a:Q b:R crate:make", "", ""),
         ("lua", "a.lua", 'local t = require "k.t"\nlocal c = require("k.u").c', "k/u:c", "", "t=k/t c=c"),
         ("rb", "a.rb", "module Shop\n  class Web::Cart < Base\n  end\nend", "", ". cart shop web", ""),
-        ("cs", "a.cs", "using System;\nglobal using A.B;\nnamespace C.D;", "", ". a.b c.d system", ""),
+        ("cs", "a.cs", "using System;\nglobal using A.B;\nnamespace C.D;", "", ". a.b c c.d system", ""),
         ("go", "shop/a.go", 'package shop\nimport "fmt"', "", "shop/", ""),
     ],
 )

@@ -384,6 +384,14 @@ def test_names_that_a_line_defines(line: str, names: list[str]) -> None:
         ("java", "public @interface Marked {\nreturned by the method (if any)\n", ["Marked"]),
         ("typescript", "export type Options = {\nexport const value = 1\n", ["Options", "value"]),
         ("c", "unsigned is_error(size_t code) { return low(code); }\nint later(void);\n", ["is_error"]),
+        (
+            "cpp",
+            (
+                "Entry* Entry::group() const\n{\nint util::total() {\nPacket::operator bool() const\n"
+                "typedef void (API *Callback)(\n"
+            ),
+            ["total"],
+        ),
         ("c", "/* One line\nfor all of them (see below)\n*/\nint main(void)\n", ["main"]),
         ("kotlin", "data object Nothing\ntypealias Name = String\nfun run() {\n", ["Nothing", "Name", "run"]),
     ],
@@ -409,6 +417,23 @@ def test_a_name_after_the_name_of_something_else_is_no_mention() -> None:
     scoped = Document("a.cpp", b"namespace locks {\nclass Mutex {\n};\n}\n")
     users = [Document(f"u{n}.cpp", b"locks::Mutex held; range...Mutex\n") for n in range(8)]
     assert worths_of([scoped, *users], "Mutex") > worths_of([scoped], "Mutex")
+
+
+def test_in_vhdl_a_library_is_named_where_it_is_compiled() -> None:
+    text = b"entity fifo is\nend entity;\n"
+    users = [Document(f"u{n}.vhd", b"x : entity shop.fifo\n") for n in range(8)]
+    found = [Document("fifo.vhd", text, defines=[b"fifo"]), *users]
+    assert worths_of(found, "fifo") > worths_of(found[:1], "fifo")
+
+
+def test_in_csharp_all_of_the_namespaces_around_a_text_are_known() -> None:
+    text = b"namespace Shop\n{\n    public class Cart\n    {\n"
+    inside = [Document(f"web/u{n}.cs", b"namespace Shop.Web\n{\n  Cart cart;\n") for n in range(8)]
+    beside = [Document(f"web/u{n}.cs", b"namespace Other.Web\n{\n  Cart cart;\n") for n in range(8)]
+    alone, known, unknown = (
+        worths_of([Document("a.cs", text), *more], "Cart") for more in ([], inside, beside)
+    )
+    assert known > unknown == alone
 
 
 def test_in_go_a_name_without_its_package_is_of_the_same_folder() -> None:

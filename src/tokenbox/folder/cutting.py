@@ -58,6 +58,8 @@ CUT_RULES = (
     pieces,
     syntax,
 )
+# Shorter names, such as ``s``, are those of anything.
+_SHORTEST = 3
 _QUALIFIER = re.compile(r".*[.:](?=.)")
 # The minimum size in bytes of a file whose names are cached.
 _MIN_CACHED = 2_000
@@ -198,4 +200,5 @@ def _names(data: bytes, language: str | None) -> list[str]:
     known = None if language is None else BY_NAME[language].heads
     if known is None or not known.suffixes or len(data) > pieces.MAX_PARSED:
         return [name.decode() for name in defined.defined_in(data, language)]
-    return list(dict.fromkeys(_QUALIFIER.sub("", name) for name in headed.names(data, known)))
+    found = dict.fromkeys(_QUALIFIER.sub("", name) for name in headed.names(data, known))
+    return [name for name in found if len(name) >= _SHORTEST]

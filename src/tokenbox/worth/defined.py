@@ -45,9 +45,9 @@ _OBJECT = rf"^[ \t]*{_BEFORE}object +{_NAME}(?:[ \t]*(?:[{{:]|\r?$)|[ \t]+(?:ext
 _IN_GROUP = r"^[ \t]+([A-Z]\w+) +(?:struct|interface) ?\{"  # in Go's ``type (``
 # PHP's ``if (! function_exists('name')) {``, with the function in it.
 _IF_MISSING = r"^if \(! ?function_exists\(['\"](?:\w+\\+)*([A-Za-z_]\w{2,})['\"]\)\)"
-# Functions, also with the name at the beginning of a line; macros; types.
+# Functions, also with the name at the beginning of a line, but not those of a type; macros; types.
 _OF_C = (
-    r"^[A-Za-z_][\w *:<>,&]*[ *&](?:\w+::)*([A-Za-z_]\w{2,}) ?\([^;{\n]*(?:\{|$)",
+    r"^[A-Za-z_][\w *:<>,&]*[ *&](?:[a-z_]\w*::)*([A-Za-z_]\w{2,}) ?\([^;{\n]*(?:\{|$)",
     r"^([A-Za-z_]\w{2,}) ?\([^;\n]*\n(?:[ \t][^\n]*\n)*\{",
     r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w{2,})",
     r"^typedef [^;{\n]*[ *]([A-Za-z_]\w{2,});",
@@ -120,6 +120,10 @@ _LANGUAGES: Mapping[str, _Words] = {
     "typescript": _TYPESCRIPT,
     "vue": _TYPESCRIPT,
 }
+# What the patterns of C take for a name in a type of functions, and in ``operator bool()``.
+_NO_NAMES = frozenset(
+    b"void bool char short int long float double unsigned signed auto const operator return".split()
+)
 _QUALIFIER = re2.compile(rb"(\w+)(?:\.|::?)$")
 _MEMBERS = re2.compile(
     rf"(?m)^[ \t]*{_BEFORE}(?:{_ANY.functions})\*? +(?:\([^)\n]*\) *)?(?:self\.)?([A-Za-z_]\w{{2,}})".encode()
@@ -136,7 +140,7 @@ def defined_in(data: bytes, language: str | None = None) -> list[bytes]:
         if (group := match.lastindex) is not None:
             start, end = match.span(group)
             found[data[start:end]] = None
-    return list(found)
+    return [name for name in found if name not in _NO_NAMES]
 
 
 def enclosing_in(data: bytes, language: str) -> dict[bytes, set[bytes]]:

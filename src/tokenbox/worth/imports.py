@@ -56,9 +56,9 @@ _RUST_USE = re2.compile(rb"\buse\s+([\w:{][^;=()]*);")
 _RUST_MACRO = re2.compile(rb"\b([a-z_]\w+)!\s*[\[({]")
 # ``local a = require "b.c"`` and ``local a = require("b").a``.
 _LUA_REQUIRE = re2.compile(rb"\b([A-Za-z_]\w*)\s*=\s*require\s*\(?\s*[\"']([^\"'\n]+)[\"']\s*\)?(?:\.(\w+))?")
-# Everything in a Ruby module can be named where it is open again; in C#, what is in a namespace.
+# Everything in a Ruby module can be named where it is open again; in C#, what is in a namespace or around it.
 _RUBY_MODULE = re2.compile(rb"(?m)^[ \t]*(?:module|class)[ \t]+([A-Z][\w:]*)")
-_CSHARP_SPACE = re2.compile(rb"(?m)^[ \t]*(?:(?:global[ \t]+)?using|namespace)[ \t]+([A-Z][\w.]*)")
+_CSHARP_SPACE = re2.compile(rb"(?m)^[ \t]*(?:(?:global[ \t]+)?using|(namespace))[ \t]+([A-Z][\w.]*)")
 # What a source file of C or C++ keeps to itself: static functions, and macros.
 _C_SOURCE = ("c", "cc", "cpp", "cxx", "m", "mm")
 _C_OWN = re2.compile(rb"(?m)^static\s[\w\s*]*?(\w+)\s*\(|^[ \t]*#[ \t]*define[ \t]+(\w+)")
@@ -301,7 +301,10 @@ def _of_ruby(_: str, data: bytes) -> Iterator[_Import]:
 def _of_csharp(_: str, data: bytes) -> Iterator[_Import]:
     yield _TOP, b"*", b""
     for match in _CSHARP_SPACE.finditer(data):
-        yield match[1], b"*", b""
+        space = match[2]
+        yield space, b"*", b""
+        while match[1] and (space := space.rpartition(b".")[0]):
+            yield space, b"*", b""
 
 
 def _of_go(path: str, data: bytes) -> Iterator[_Import]:
@@ -335,7 +338,7 @@ _WITH_INNER_TYPES = {
     "swift": "swift",
 }
 # Where a type may be indented although it is in no other: in a namespace, in a condition.
-_INDENTED_ANYWAY = frozenset({"csharp", "ruby"})
+_INDENTED_ANYWAY = frozenset({"csharp", "ruby", "swift"})
 _READERS: Mapping[str, Callable[[str, bytes], Iterator[_Import]]] = {
     "cs": _of_csharp,
     "go": _of_go,

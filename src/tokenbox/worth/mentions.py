@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _AFTER_QUALIFIER = re.compile(rb"[.:>](?=[A-Za-z_])(?<!\.\.)(?<![^:]:)(?<![^-]>)([A-Za-z_]\w+)")
 _AFTER_DOT = re.compile(rb"[.](?<!\.\.)([A-Za-z_]\w+)")
 _ONLY_DOTS = frozenset({"cs", "go", "js", "py"})
+# In VHDL the qualifier is a library, whose name only the compiler is told.
+_NO_QUALIFIERS = frozenset({"vhd"})
 # Names in an import or a declaration of a package are those of packages.
 _PACKAGE_LINES = (b"import ", b"from ", b"package ", b"use ", b"namespace ", b"using ")
 _WORD = re.compile(rb"\w*")
@@ -71,7 +73,8 @@ class Mentions:
                 self._add_wholes((), imports.wholes, weight)
             return
         found = Counter(word for word in words if word in defined)
-        pairs = Counter(_qualified(document.data, self._family, defined))
+        is_qualified = self._family not in _NO_QUALIFIERS
+        pairs = Counter(_qualified(document.data, self._family, defined) if is_qualified else ())
         qualified: Counter[bytes] = Counter()
         for (_, name), times in pairs.items():
             qualified[name] += times

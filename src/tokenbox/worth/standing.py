@@ -45,6 +45,12 @@ _FAMILIES = {
         ("java", "kt", "kts", "scala", "groovy"),
         ("ex", "exs"),
         ("py", "pyi", "pyx"),
+        ("vhd", "vhdl"),
+        ("v", "sv", "vh", "svh"),
+        ("ml", "mli"),
+        ("erl", "hrl"),
+        ("clj", "cljs", "cljc"),
+        ("adb", "ads"),
     )
     for extension in family
 }

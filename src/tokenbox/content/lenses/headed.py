@@ -55,6 +55,8 @@ _STATEMENTS = re.compile(
     rb"|elseif|elif|until|unless|when|catch|try|do)\b"
 )
 _PACKAGE = re.compile(rb"package\b")  # begins a statement in some languages, and a type in others
+# A member in Objective-C, and an addition to a type that is defined elsewhere.
+_MEMBER = re.compile(rb"[-+] *\(|@property\b|@(?:interface|implementation)\b[^(:\n]*\(")
 _PARENTHESIS = re.compile(rb"[()]")
 _SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the parameters of a module in Verilog
 # Types whose members are as good as at the top.
@@ -109,7 +111,9 @@ def headed_definitions(source: bytes, heads: Heads) -> tuple[Definition, ...]:
 
 def names(source: bytes, heads: Heads) -> list[str]:
     """Return the names of types, and of what is in no type, or only in a module."""
-    found = list(_found(source, heads))
+    found = [
+        head for head in _found(source, heads) if _MEMBER.match(source, head.start + head.indent) is None
+    ]
     in_module = any(_MODULE.match(source, head.start + head.indent) is not None for head in found)
     least = min((head.indent for head in found if not head.is_type), default=0) if in_module else 0
     return [head.name for head in found if head.name and (head.is_type or head.indent <= least)]

@@ -202,7 +202,7 @@ HEADS = (
     Heads(
         "vhdl",
         "vhd vhdl",
-        r"(?i:(?:entity|architecture|package(?: body)?|component|configuration) (\w+))",
+        r"(?i:(?:entity|architecture|package(?: body)?|component|configuration) (\w+)|context (\w+) is\b)",
         r"(?i:(?:(\w+) *: *)?process\b|(?:pure |impure )?(?:function|procedure) (\w+)|(?:type|subtype) (\w+))",
         "--",
     ),
@@ -257,9 +257,9 @@ HEADS = (
     Heads(
         "objc",  # and MATLAB, which uses its suffix
         "m mm",
-        r"@(?:interface|implementation|protocol) (\w+)|classdef (?:\([^)\n]*\) )?(\w+)|typedef NS_\w+\([^)\n]*?(\w+)\)",
+        r"@(?:interface|implementation) (\w+)|@protocol (\w+)[^;\n]*$|classdef (?:\([^)\n]*\) )?(\w+)|typedef NS_\w+\([^)\n]*?(\w+)\)",
         r"[-+] *\([^)\n]*\) *(\w+)|@property *(?:\([^)\n]*\))?[^;\n]*?(\w+);"
-        r"|(?:static |inline |extern |const |FOUNDATION_EXPORT )*[A-Za-z_]\w*(?: [A-Za-z_]\w*)* ?\*? ?(\w+)\([^;\n]*$"
+        r"|(?:static |inline |extern |const |FOUNDATION_EXPORT )*[A-Za-z_]\w*(?: [A-Za-z_]\w*)*(?: | ?\* ?)(\w+)\([^;\n]*$"
         r"|function (?:[^=\n]*= *)?([\w.]+)",
     ),
     Heads(

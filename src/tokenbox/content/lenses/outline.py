@@ -195,7 +195,7 @@ def _cut(words: str) -> str:
 register(
     LensKind(
         "outline",
-        "14",
+        "15",
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',

@@ -147,14 +147,27 @@ class _Reader:
             end = self._end_of_columns(node) if node.type == "create_table" else node.end_byte
             return _made(node, role, name, end, comments, note, is_signature=is_whole)
         assert body is not None  # noqa: S101  # containers and functions have one
-        inside: tuple[Definition, ...] = ()
-        if role is DefinitionRole.CONTAINER:
-            inside = self.level(children_in(body, inner), within=True, depth=depth + 1)
+        inside = self._inside(inner, body, role, depth)
+        role = DefinitionRole.CONTAINER if inside else role
         is_named = (
             inner.type not in types.OBJECT and first_field(inner, ("name", "declarator", "type")) is not None
         )
         name = self._words(name_of(inner if is_named else node))
         return _made(node, role, name, body_start(body, inner), comments, note, inside)
+
+    def _inside(self, inner: Node, body: Node, role: DefinitionRole, depth: int) -> tuple[Definition, ...]:
+        """Return the members of a container, and the variables that a rule of CSS defines."""
+        if role is DefinitionRole.CONTAINER:
+            members = children_in(body, inner)
+        elif inner.type == "rule_set":
+            members = [
+                child
+                for child in body.children
+                if child.type == "comment" or self._source.startswith(b"--", child.start_byte)
+            ]
+        else:
+            return ()
+        return self.level(members, within=True, depth=depth + 1)
 
     def _end_of_columns(self, table: Node) -> int:
         """Return the end of a table in SQL, whose node ends at a column that the grammar does not know."""
