@@ -244,6 +244,14 @@ def test_a_saved_error_is_shown_whatever_its_figures(figure: object) -> None:
     assert (entry.kind, entry.frames[0].budget, entry.frames[0].total) == ("refusal", None, None)
 
 
+@pytest.mark.parametrize("schema", ["tokenbox.plan/1", "tokenbox.window/9", "tokenbox.count/1"])
+def test_a_record_of_another_schema_is_refused_by_its_name(schema: str) -> None:
+    """It was refused with a list of everything that a page shows, as if it were no record at all."""
+    data = {**records()["conversation"].to_dict(), "schema": schema}
+    with pytest.raises(NothingToInspect, match=f"has the schema '{schema}'"):
+        entries_in("saved.json", json.dumps(data).encode(), InspectOptions())
+
+
 @pytest.mark.parametrize("kind", ["layout", "blocks", "conversation", "plan", "decision", "estimate"])
 def test_a_record_that_was_tampered_with_is_refused_or_shown(tmp_path: Path, kind: str) -> None:
     """Never a traceback, whatever stands in the place of a value."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox import api, counters
 from tokenbox.documents import read_document
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, shown
 from tokenbox.inspect import importers
 from tokenbox.inspect.of_layout import blocks_entry, blocks_frame, layout_entry, pack_entry
 from tokenbox.inspect.of_messages import fitted_entry, fitted_frame, request_entry
-from tokenbox.inspect.of_saved import saved_entry
+from tokenbox.inspect.of_saved import SCHEMAS, saved_entry
 from tokenbox.inspect.of_transcript import transcript_entry
 from tokenbox.inspect.record import NothingToInspect, PageEntry, PageFrame, PageSlider, check_items
 from tokenbox.inspect.slider import slider_of
@@ -87,6 +87,13 @@ def _json(path: Path, data: bytes, asked: InspectOptions) -> list[PageEntry]:
         saved = saved_entry(value, path.name)
         if saved is not None:
             return [saved]
+        schema = value.get("schema")
+        if isinstance(schema, str) and schema.startswith("tokenbox."):
+            raise NothingToInspect(
+                f"{path.name} has the schema {shown(schema)}, and a page shows {', '.join(SCHEMAS)}. "
+                "If another release wrote it, write it again with this one.",
+                file=path.name,
+            )
     if _is_chat(value) and not (isinstance(value, dict) and value.keys() & _ANSWERED):
         if asked.budget is None:
             return [request_entry(value, path.name, model=asked.model, tokenizer=asked.tokenizer)]
