@@ -10,10 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from tokenbox.batch.errors import InvalidPlan
 from tokenbox.batch.plan import BatchPlan, Decisions, Task
-from tokenbox.batch.shards import RowFormat
-from tokenbox.errors import one_of
 from tokenbox.exports import on_first_use
 
 if TYPE_CHECKING:
@@ -39,17 +36,13 @@ def run(
     :class:`tokenbox.batch.runs.RunOptions` (``engine``, ``workers``, ``resume`` ...). ``proof`` receives the
     evidence of the run. Raises the errors of :func:`tokenbox.batch.runs.run`.
     """
-    from tokenbox.batch.engines import EngineName  # a plan alone needs no engines
-    from tokenbox.batch.runs import RunOptions
+    from tokenbox.batch.runs import RunOptions  # a plan alone needs no engines
     from tokenbox.batch.runs import run as run_plan
 
-    run_options = {field.name: options.pop(field.name, None) for field in fields(RunOptions)}
-    given = {name: value for name, value in run_options.items() if value is not None}
-    for name, kind in (("engine", EngineName), ("input_format", RowFormat), ("output_format", RowFormat)):
-        if name in given:
-            given[name] = one_of(kind, name, given[name], InvalidPlan)
-    plan = BatchPlan.of(**options)
-    return run_plan(source, output, plan, RunOptions(**given), proof=proof)  # type: ignore[arg-type]  # validated where used
+    names = {field.name for field in fields(RunOptions)}
+    given = {name: value for name, value in options.items() if name in names and value is not None}
+    plan = BatchPlan.of(**{name: value for name, value in options.items() if name not in names})
+    return run_plan(source, output, plan, RunOptions(**given), proof=proof)  # type: ignore[arg-type]  # which it checks
 
 
 # Neither a run nor the help of the command needs it.

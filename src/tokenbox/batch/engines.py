@@ -11,7 +11,7 @@ from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import InvalidPlan
 from tokenbox.batch.process import cores, run_processes
 from tokenbox.batch.work import bytes_of, compile_shard
-from tokenbox.errors import one_of, shown
+from tokenbox.errors import shown
 
 if TYPE_CHECKING:
     from tokenbox.batch.plan import BatchPlan
@@ -55,7 +55,6 @@ def engine_of(
     ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed, and :class:`InvalidPlan`
     for an option that the engine does not have.
     """
-    name = one_of(EngineName, "engine", name, InvalidPlan)
     if address is not None and name in (EngineName.INLINE, EngineName.PROCESS):
         raise InvalidPlan(f"the engine {name} has no address {shown(address)}. Use --engine ray.")
     if workers is not None and workers > 1 and name is EngineName.INLINE:

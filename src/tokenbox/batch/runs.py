@@ -33,7 +33,7 @@ from tokenbox.batch.summary import BatchSummary
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import Job, ShardRecord, file_digest, read_record
 from tokenbox.catalog import price as price_of
-from tokenbox.errors import shown, without_password
+from tokenbox.errors import one_of, shown, without_password
 from tokenbox.integers import MAX_INTEGER, whole
 from tokenbox.proof.bundle import build
 from tokenbox.proof.errors import SinkInvalid
@@ -67,6 +67,10 @@ class RunOptions:
     on: date | None = None
 
     def __post_init__(self) -> None:
+        for name, kind in (("engine", EngineName), ("input_format", RowFormat), ("output_format", RowFormat)):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, one_of(kind, name, given, InvalidPlan))
         for name, figure, unit in (
             ("workers", self.workers, "processes"),
             ("the shard size", self.shard_size, "bytes"),

@@ -123,6 +123,7 @@ def plan(
             raise InvalidCachePlan(f"{name} is a whole number, 0 or more, not {shown(figure)}.")
     if price is not None and not isinstance(price, Price):
         raise InvalidCachePlan(f"price is a Price of tokenbox.catalog.price, not {shown(price)}.")
+    api_of(body)  # which refuses anything but a request
     named = str(body.get("model", "")) if model is None else checked_name(model)
     rules = rules_of(named)
     return _Planning(body, named, rules, requests, seconds, price, before, key).run()
