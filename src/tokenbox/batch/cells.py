@@ -60,9 +60,8 @@ class Cells:
         if null is not None:
             return RowError(f"the column {null} is null.", columns=columns)
         wanted = " or ".join((", ".join(names[:-1]), names[-1])) if names[1:] else names[0]
-        shown = f"{', '.join(columns) or 'none'}"
         return RowError(
-            f"the row has no column {wanted}. Its columns: {shown:.200}. "
+            f"the row has no column {wanted}. Its columns: {', '.join(columns) or 'none':.200}. "
             "Name the column with the content: --content NAME.",
             columns=columns,
         )
@@ -154,12 +153,12 @@ def check_columns(plan: BatchPlan, sharded: Sharded) -> str | None:
     found, named = sharded.columns, _named(plan)
     columns = (_first_columns(sharded) if named else ()) if found is None else found
     missing = [(option, name) for name, option in named.items() if name not in columns]
-    missing.sort(key=lambda one: one[0] != "--budget")  # what is an error goes before a warning
-    option, name = missing[0] if missing else ("", "")
-    if not option and found is not None:
+    if not missing and found is not None:
         _check_content(plan, found)
-    if not option or not columns:
+    if not missing or not columns:
         return None
+    # What is an error goes before a warning.
+    option, name = min(missing, key=lambda one: one[0] != "--budget")
     near = get_close_matches(name, columns, 1)
     hint = f"Did you mean {option} {near[0]}? " if near else ""
     known = ", ".join(sorted(columns)[:_SHOWN])

@@ -70,13 +70,8 @@ class RowCompiler:
 
     def compile(self, rows: Sequence[Row | TokenboxError]) -> list[RowResult]:
         """Return the results of the rows, in order; an error in place of a row is its result."""
-        results: list[RowResult | None] = [None] * len(rows)
-        if self.plan.task is Task.COUNT:
-            self._count_texts(rows, results)
-        return [
-            self.compile_row(row) if result is None else result
-            for row, result in zip(rows, results, strict=True)
-        ]
+        known = self._count_texts(rows) if self.plan.task is Task.COUNT else {}
+        return [known.get(place) or self.compile_row(row) for place, row in enumerate(rows)]
 
     def compile_row(self, row: Row | TokenboxError) -> RowResult:
         """Return the result of one row."""
@@ -105,25 +100,23 @@ class RowCompiler:
         message = f"the row has none of the columns {', '.join(AUTO)}, which select the task."
         raise RowError(message, columns=names_of(row))
 
-    def _count_texts(self, rows: Sequence[Row | TokenboxError], results: list[RowResult | None]) -> None:
-        """Count the rows that are texts in one batch. If one of them fails, fill in no result."""
-        places: list[int] = []
-        texts: list[str] = []
+    def _count_texts(self, rows: Sequence[Row | TokenboxError]) -> dict[int, RowResult]:
+        """Count the rows that are texts in one batch, by their places. If one of them fails, return none."""
+        texts: dict[int, str] = {}
         for place, row in enumerate(rows):
             text = None if isinstance(row, TokenboxError) else self.cells.find_content(row, Task.COUNT)
             if text.__class__ is str and not is_json(text):
-                places.append(place)
-                texts.append(text)
+                texts[place] = text
         try:
-            counts = api.count_texts(texts, tokenizer=self.texts)
-            for place, text, count in zip(places, texts, counts, strict=True):
-                digest = hashlib.sha256(text.encode()).hexdigest()
-                results[place] = _counted(count.total, digest, exact=count.exact)
+            counts = api.count_texts(list(texts.values()), tokenizer=self.texts)
+            return {
+                place: _counted(count.total, _digest(text), exact=count.exact)
+                for (place, text), count in zip(texts.items(), counts, strict=True)
+            }
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException:  # noqa: BLE001  # each row is then compiled alone, which finds the failing one
-            for place in places:
-                results[place] = None
+            return {}
 
     # Tasks.
 

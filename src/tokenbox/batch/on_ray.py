@@ -129,25 +129,24 @@ class RayEngine:
         if ray.is_initialized():
             yield
             return
-        options: dict[str, Any] = {
-            "namespace": _NAMESPACE,
-            "log_to_driver": False,
-            "logging_level": logging.ERROR,
+        # `local` starts a new Ray even if another one runs on this machine.
+        where: dict[str, Any] = {
+            "address": "local",
+            "num_cpus": self.workers,
+            "include_dashboard": False,
+            "_node_ip_address": "127.0.0.1",
         }
-        if self._address is None:
-            # `local` starts a new Ray even if another one runs on this machine.
-            options |= {
-                "address": "local",
-                "num_cpus": self.workers,
-                "include_dashboard": False,
-                "_node_ip_address": "127.0.0.1",
-            }
-        else:
+        if self._address is not None:
             self._check_reachable(self._address)
-            options["address"] = self._address
+            where = {"address": self._address}
+        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
             ray.init(
-                runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}}, **options
+                **where,
+                namespace=_NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env={"env_vars": paths},
             )
         except Exception as error:  # noqa: BLE001  # on a busy machine it raises a bare Exception after 30 s
             raise _no_ray(self._address, error) from None

@@ -133,11 +133,9 @@ def _item(key: str, number: int, item: Mapping[str, Any]) -> Iterator[PromptSpan
     if beside:
         calls = beside.pop("tool_calls", None)
         for at, call in enumerate(calls if isinstance(calls, Sequence) else ()):
-            yield PromptSpan(
-                layer, f"{place}.tool_calls[{at}]", role, call, f"{role} {as_text(_top_sorted(call))}", number
-            )
+            yield _span(layer, f"{place}.tool_calls[{at}]", role, call, number)
         if beside:
-            yield PromptSpan(layer, place, role, beside, f"{role} {as_text(_top_sorted(beside))}", number)
+            yield _span(layer, place, role, beside, number)
 
 
 def _blocks(
@@ -149,9 +147,7 @@ def _blocks(
         value = _unmarked(block)
         if isinstance(value, Mapping) and str(value.get("type")) in {"input_text", "output_text"}:
             value = {**value, "type": "text"}
-        yield PromptSpan(
-            layer, f"{place}[{number}]", role, value, f"{role} {as_text(_top_sorted(value))}", message
-        )
+        yield _span(layer, f"{place}[{number}]", role, value, message)
 
 
 def _unmarked(value: object) -> object:
@@ -160,12 +156,13 @@ def _unmarked(value: object) -> object:
     return value
 
 
-def _top_sorted(value: object) -> object:
-    """Sort the top-level keys of a block, which have no order to a provider; nested keys have one.
+def _span(layer: Layer, place: str, role: str, value: object, message: int | None) -> PromptSpan:
+    """Return the span of a block. Its top-level keys have no order to a provider; nested keys have one.
 
     Those of a tool have one, too: many servers write the tool into the prompt as it is.
     """
-    return dict(sorted(value.items())) if isinstance(value, Mapping) else value
+    ordered = dict(sorted(value.items())) if isinstance(value, Mapping) else value
+    return PromptSpan(layer, place, role, value, f"{role} {as_text(ordered)}", message)
 
 
 def message_blocks(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

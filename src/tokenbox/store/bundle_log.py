@@ -125,33 +125,29 @@ class Inclusion:
 
 
 class BundleLog:
-    """The log in ``folder/log``. Any number of processes write to it."""
+    """The log in ``folder/log``. Any number of processes write to it.
 
-    def __init__(self, folder: Path) -> None:
+    ``signers``: keys that sign every entry. ``sync``: entries are on the disk when ``publish`` returns.
+    """
+
+    def __init__(self, folder: Path, signers: Sequence[SigningKey] = (), *, sync: bool = False) -> None:
         self._store = folder
+        self._signers, self._sync = signers, sync
         self.folder = folder / LOG
 
-    def publish(
-        self,
-        bundle_id: str,
-        publish: Callable[[], bool],
-        *,
-        time: str,
-        signers: Sequence[SigningKey] = (),
-        sync: bool = False,
-    ) -> bool:
+    def publish(self, bundle_id: str, publish: Callable[[], bool], *, time: str) -> bool:
         """Call ``publish``, and enter the bundle if it returns that it is new. Raises ``OSError``."""
         with turn(self.folder / LOCK):
             entries = self._recover()
             with self._open(PENDING, "wb") as pending:
                 pending.write(bundle_id.encode())
-            if sync:
+            if self._sync:
                 sync_folder(self.folder)
             new = publish()
             if new:
-                self._enter(bundle_id, entries, sync=sync)
-                if signers:
-                    self._sign(bundle_id, entries + 1, time, signers, sync=sync)
+                self._enter(bundle_id, entries)
+                if self._signers:
+                    self._sign(bundle_id, entries + 1, time)
             (self.folder / PENDING).unlink()
         return new
 
@@ -238,7 +234,7 @@ class BundleLog:
         left = self.unentered()
         if left is None:
             return entries
-        self._enter(left, entries, sync=True)
+        self._enter(left, entries)
         return entries + 1
 
     def _cut_checkpoints(self) -> None:
@@ -260,24 +256,22 @@ class BundleLog:
                 hashes.writelines(merkle.new_hashes(number, merkle.leaf_hash(name.encode()), _reader(hashes)))
                 hashes.flush()
 
-    def _enter(self, bundle_id: str, entries: int, *, sync: bool) -> None:
-        self._append(ENTRIES, f"{bundle_id}\n".encode(), sync=sync)
+    def _enter(self, bundle_id: str, entries: int) -> None:
+        self._append(ENTRIES, f"{bundle_id}\n".encode())
         with self._open(HASHES, "a+b") as hashes:
             leaf = merkle.leaf_hash(bundle_id.encode())
             hashes.write(b"".join(merkle.new_hashes(entries, leaf, _reader(hashes))))
 
-    def _sign(
-        self, bundle_id: str, entries: int, time: str, signers: Sequence[SigningKey], *, sync: bool
-    ) -> None:
+    def _sign(self, bundle_id: str, entries: int, time: str) -> None:
         with self._open(HASHES, "rb") as hashes:
             root = merkle.root(entries, _reader(hashes)).hex()
         checkpoint = Checkpoint(entries, root, time, self.volatile_digest(bundle_id))
-        self._append(CHECKPOINTS, signed(checkpoint.payload(), CHECKPOINT_TYPE, signers), sync=sync)
+        self._append(CHECKPOINTS, signed(checkpoint.payload(), CHECKPOINT_TYPE, self._signers))
 
-    def _append(self, name: str, data: bytes, *, sync: bool) -> None:
+    def _append(self, name: str, data: bytes) -> None:
         with self._open(name, "ab") as file:
             file.write(data)
-            if sync:
+            if self._sync:
                 file.flush()
                 os.fsync(file.fileno())
 

@@ -103,7 +103,7 @@ class Bundles:
         self.texts = texts
         self.fsync = fsync
         self.signers = signers
-        self.log = BundleLog(self.folder)
+        self.log = BundleLog(self.folder, signers, sync=fsync)
 
     def __call__(self, evidence: Evidence) -> Written:
         return self.write(evidence)
@@ -206,8 +206,7 @@ class Bundles:
                     sync_folder(self.folder)
                 return True
 
-            signers = self.signers
-            new = self.log.publish(bundle.id, publish, time=made, signers=signers, sync=self.fsync)
+            new = self.log.publish(bundle.id, publish, time=made)
             return Written(bundle.id, path, new=True) if new else self._existing(bundle, path)
         finally:  # the draft was renamed, unless something failed
             shutil.rmtree(draft, ignore_errors=True)
