@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import signal
 import threading
@@ -51,6 +52,15 @@ def test_the_folder_carries_over(shell: Shell, tmp_path: Path) -> None:
     assert shell("pwd") == f"{tmp_path}/a b/c\n"
     shell("(cd /)")
     assert shell("cd - >/dev/null; pwd") == f"{tmp_path}/a b\n"
+
+
+def test_a_ctrl_d_that_no_command_reads_is_not_typed_at_the_prompt(shell: Shell) -> None:
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, b"next\x04")
+    ran = run("sleep 0.2", shell.place, shell.shown.extend, terminal)
+    assert ran.typed == b"next"
+    for descriptor in (keyboard, terminal):
+        os.close(descriptor)
 
 
 def test_exported_variables_carry_over(shell: Shell) -> None:

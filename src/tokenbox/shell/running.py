@@ -282,7 +282,7 @@ def hide_keys(terminal: int) -> Callable[[], object]:
 
 
 def _unread(terminal: int) -> bytes:
-    """Return the input left unread in a terminal, including an incomplete line."""
+    """Return the input left unread in a terminal, including an incomplete line, without Ctrl-D."""
     import termios
 
     with suppress(OSError, termios.error):
@@ -290,7 +290,7 @@ def _unread(terminal: int) -> bytes:
         modes[3] &= ~termios.ICANON
         termios.tcsetattr(terminal, termios.TCSANOW, modes)
         os.set_blocking(terminal, False)
-        return os.read(terminal, _CHUNK)
+        return os.read(terminal, _CHUNK).replace(b"\0", b"")  # as Linux keeps a Ctrl-D
     return b""
 
 
