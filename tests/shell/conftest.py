@@ -11,7 +11,7 @@ import pytest
 
 from tokenbox.config import load
 from tokenbox.providers.memory import SESSION
-from tokenbox.render.lines import plain
+from tokenbox.render.lines import UNICODE, Charset, plain
 from tokenbox.shell.build import Environment, ShellOptions, begin
 from tokenbox.shell.screen import Approval
 from tokenbox.store.stores import open_store
@@ -44,6 +44,7 @@ class RecordingScreen:
     interrupt_after: int | None = None
     keyboard: None = None
     width: int = 80
+    charset: Charset = UNICODE
     waits: list[float] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
 

@@ -19,7 +19,7 @@ from tests.shell.test_servers import COUNTING, delta, done, says, script
 from tokenbox.catalog import Price, PriceTier
 from tokenbox.engine.steps import WindowAction, WindowReason, WindowStep
 from tokenbox.providers.counting import TokenCount
-from tokenbox.render.lines import cells, plain
+from tokenbox.render.lines import ASCII, cells, plain
 from tokenbox.shell.commands.again import code_blocks
 from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.loop import take
@@ -587,6 +587,7 @@ def test_the_picture_fits_its_width_and_its_bar_adds_up(
     assert all(sum(cells(span.text) for span in line) <= width for line in lines)
     assert sum(cells(span.text) for span in lines[1]) == min(width - 2, 100)
     assert "840 of" in plain(lines)
+    assert plain(picture(items, TokenCount(840, exact=True, source="x"), budget, width, ASCII)).isascii()
 
 
 def test_a_context_that_is_nearly_full_is_said_once(start: Begin) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tokenbox.cli.markdown import Markdown
 from tokenbox.cli.screens import TerminalScreen, safe
-from tokenbox.render.lines import cells
+from tokenbox.render.lines import ASCII, UNICODE, Charset, cells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,9 +39,9 @@ def tide(port): return "noon at a place with a long name that is wider than the 
 End."""
 
 
-def shown(pieces: Sequence[str], width: int = 60, *, colours: bool = True) -> str:
+def shown(pieces: Sequence[str], width: int = 60, *, colours: bool = True, charset: Charset = UNICODE) -> str:
     out: list[str] = []
-    page = Markdown(out.append, lambda: width, colours=colours)
+    page = Markdown(out.append, lambda: width, colours=colours, charset=charset)
     for piece in pieces:
         page.feed(piece)
     page.end()
@@ -68,6 +68,12 @@ def test_marks_become_styles() -> None:
     assert "`" not in out
     assert "• item" in out
     assert "\x1b[1mHead" in out
+
+
+def test_a_terminal_without_the_characters_gets_none_of_them() -> None:
+    out = shown(["- item\n> quote\n***\n| a | b |\n|---|---|\n| 1 | 2 |\n"], charset=ASCII)
+    assert out.isascii()
+    assert COLOUR.sub("", out).startswith("- item\n> quote\n-----")
 
 
 def test_without_colours_nothing_is_lost() -> None:

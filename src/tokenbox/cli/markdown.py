@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from tokenbox.render.lines import GAP, cells, column_widths, in_columns
+from tokenbox.render.lines import GAP, UNICODE, Charset, cells, column_widths, in_columns
 
 _BOLD, _FAINT, _CODE, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 _STYLES: Final = {"**": _BOLD, "__": _BOLD, "*": "\x1b[3m"}
@@ -21,7 +21,6 @@ _ITEM: Final = re.compile(r"(\s*)([-*+]|\d{1,9}[.)])\s+")
 _QUOTE: Final = re.compile(r"\s{0,3}>\s?")
 _RULE: Final = re.compile(r"\s{0,3}([-*_])(?:\s*\1){2,}\s*$")
 _MARK: Final = re.compile(r"`+|\*\*|__|\*")
-_BLANK: Final = re.compile(r"\s+")
 _ROW: Final = re.compile(r"\s{0,3}\|")
 _DASHES: Final = re.compile(r"\s{0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _BAR: Final = re.compile(r"(?<!\\)\|")
@@ -35,10 +34,22 @@ _UNDECIDED: Final = re.compile(
 
 
 class Markdown:
-    """A streaming renderer: takes pieces of a text and writes to ``show``. ``width`` is called per line."""
+    """A streaming renderer: takes pieces of a text and writes to ``show``. ``width`` is called per line.
 
-    def __init__(self, show: Callable[[str], object], width: Callable[[], int], *, colours: bool) -> None:
+    ``charset``: the characters that can be shown.
+    """
+
+    def __init__(
+        self,
+        show: Callable[[str], object],
+        width: Callable[[], int],
+        *,
+        colours: bool,
+        charset: Charset = UNICODE,
+    ) -> None:
         self._show, self._width, self._colours = show, width, colours
+        self._dash = "-" if charset.ascii else "─"
+        self._draws = colours and not charset.ascii
         self._held: list[str] = []  # the end of the line so far: undecided, or not a complete word
         self._is_whole = False  # this line is shown once it has ended: code, or a row of a table
         self._fence = ""
@@ -98,7 +109,7 @@ class Markdown:
                 return line
             if ended and _RULE.match(line):
                 self._styled(_FAINT)
-                self._show("─" * min(40, self._width()))
+                self._show(self._dash * min(40, self._width()))
                 line = ""
             line = self._opened(line)
         rest = self._words(line, ended=ended)
@@ -136,7 +147,7 @@ class Markdown:
                 self._show("\n")
             if not number:
                 self._styled(_FAINT)
-                self._show(GAP.join(("─" if self._colours else "-") * size for size in widths))
+                self._show(GAP.join((self._dash if self._colours else "-") * size for size in widths))
                 self._styled(_PLAIN)
                 self._show("\n")
 
@@ -168,13 +179,13 @@ class Markdown:
             self._styled(_BOLD)
             return line[heading.end() :]
         if item is not None:
-            mark = "•" if item[2] in "-*+" and self._colours else item[2]
+            mark = "•" if item[2] in "-*+" and self._draws else item[2]
             opening = f"{item[1]}{mark} "
             self._indent = " " * cells(opening)
             self._put(opening)
             return line[item.end() :]
         if quote is not None and quote[0].strip():
-            self._indent = "│ " if self._colours else "> "
+            self._indent = "│ " if self._draws else "> "
             self._put(self._indent)
             return line[quote.end() :]
         return line

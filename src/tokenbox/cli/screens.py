@@ -16,7 +16,7 @@ from tokenbox.cli.markdown import Markdown
 from tokenbox.cli.outcome import Exit, report
 from tokenbox.cli.streams import write_bytes, write_error, write_text
 from tokenbox.errors import TokenboxError
-from tokenbox.render.lines import Line, plain, printable, wrap
+from tokenbox.render.lines import Charset, Line, plain, printable, wrap
 from tokenbox.shell.running import hide_keys
 from tokenbox.shell.screen import Approval
 
@@ -83,6 +83,10 @@ class PipeScreen:
     @property
     def width(self) -> int:
         return terminal.width()
+
+    @property
+    def charset(self) -> Charset:
+        return terminal.charset()
 
     def approves(self, what: str, question: str, *, always: bool = True) -> Approval:
         self.notice(f"{what} Not approved: nobody can be asked in a pipe.")
@@ -161,7 +165,7 @@ class TerminalScreen(PipeScreen):
             self._thinking = False
             self._finish_line()
         if self._page is None:
-            self._page = Markdown(self._piece, terminal.width, colours=self._colours)
+            self._page = Markdown(self._piece, terminal.width, colours=self._colours, charset=self.charset)
         self._page.feed(safe(text))
         write_bytes(b"", flush=True)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.engine.box import largest_remainder
 from tokenbox.errors import plural
-from tokenbox.render.lines import UNICODE, Line, Span, Style
+from tokenbox.render.lines import UNICODE, Charset, Line, Span, Style
 from tokenbox.shell.context import ContextKind, ContextRow
 from tokenbox.shell.screen import percent
 
@@ -31,7 +31,9 @@ _STYLES: Final = {
 _MAX_CELLS: Final = 100
 
 
-def picture(items: Sequence[ContextRow], total: TokenCount, budget: int, width: int) -> list[Line]:
+def picture(
+    items: Sequence[ContextRow], total: TokenCount, budget: int, width: int, charset: Charset = UNICODE
+) -> list[Line]:
     """Return the lines, at most ``width`` columns wide."""
     sizes: dict[ContextKind, int] = {}
     for item in items:
@@ -43,9 +45,9 @@ def picture(items: Sequence[ContextRow], total: TokenCount, budget: int, width: 
     used = -(-room * total.value // scale) if free else room
     cells = [*largest_remainder(used, list(sizes.values())), room - used] if sizes else [room]
     bar = [
-        Span(UNICODE.bars[_STYLES[kind]] * n, _STYLES[kind]) for kind, n in zip(sizes, cells, strict=False)
+        Span(charset.bars[_STYLES[kind]] * n, _STYLES[kind]) for kind, n in zip(sizes, cells, strict=False)
     ]
-    bar.append(Span(UNICODE.bars[Style.FREE] * cells[-1], Style.FREE))
+    bar.append(Span(charset.bars[Style.FREE] * cells[-1], Style.FREE))
     about = "" if total.exact else "~"
     full = total.value > budget * FULL // 100
     figures_of = f"{about}{total.value:,} of {plural(budget, 'token')}, {percent(total.value, budget)}"
@@ -58,7 +60,7 @@ def picture(items: Sequence[ContextRow], total: TokenCount, budget: int, width: 
     for kind, size in sizes.items():
         length = -(-size * longest // scale)
         text = f"{kind.value:<{names}}  {f'{about}{size:,}':>{figures}} {percent(size, budget):>4} "
-        rows.append([Span(text), Span(UNICODE.bars[_STYLES[kind]] * length, _STYLES[kind])])
+        rows.append([Span(text), Span(charset.bars[_STYLES[kind]] * length, _STYLES[kind])])
     return [head, bar, *rows]
 
 

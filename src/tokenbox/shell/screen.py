@@ -11,7 +11,7 @@ from tokenbox.errors import plural
 if TYPE_CHECKING:
     from tokenbox.errors import TokenboxError
     from tokenbox.providers.counting import TokenCount
-    from tokenbox.render.lines import Line
+    from tokenbox.render.lines import Charset, Line
 
 
 class Approval(Enum):
@@ -65,6 +65,10 @@ class Screen(Protocol):
     @property
     def width(self) -> int:
         """The number of columns for a picture."""
+
+    @property
+    def charset(self) -> Charset:
+        """The characters for a picture."""
 
     @property
     def keyboard(self) -> int | None:

@@ -49,7 +49,7 @@ def context(session: Session, arguments: str) -> None:
         return
     width = session.screen.width
     if session.screen.keyboard is not None:
-        session.screen.lines(picture(items, total, budget, width))
+        session.screen.lines(picture(items, total, budget, width, session.screen.charset))
     heads = ["#", "what", "tokens", "share", "age", "pinned"]
     rows: list[tuple[str, ...]] = [_row(item, budget) for item in items]
     rows.append(("", "total", figure(total), percent(total.value, budget), "", ""))
