@@ -103,9 +103,7 @@ class Config:
         In each layer ``[models.NAME]`` precedes ``[policy]``. Raises :class:`ConfigError` if two entries for
         the id contradict each other.
         """
-        entries = self._entries(model)
-        found = {name: self._model_setting(name, entries, ("policy", name)) for name in _POLICY}
-        found["tokenizer"] = self._model_setting("tokenizer", entries, None)
+        found = self._policy(self._entries(model))
         values = {name: setting.value for name, setting in found.items()}
         sources = {name: setting.source for name, setting in found.items()}
         return ModelPolicy(self.model_id(model), **values, sources=sources)
@@ -147,7 +145,10 @@ class Config:
         """Return ``[catalog.MODEL]`` as corrections for :func:`tokenbox.catalog.model`."""
         found = {}
         for name in self.names("catalog"):
-            figures = {limit.value: self._figure(name, limit.value) for limit in Limit}
+            date = self._date(name)
+            figures = {
+                limit.value: _figure(self.setting(("catalog", name, limit.value)), date) for limit in Limit
+            }
             if any(figures.values()):
                 found[name] = ModelLimits(**figures)
         return found
@@ -165,28 +166,15 @@ class Config:
 
     def stated(self, model: str | None) -> Stated:
         """Return the figures in the settings for a model (an id, a NAME of ``[models.NAME]``), or for any."""
-        policy = None if model is None else self.policy_for(model)
-
-        def figure(name: str) -> Figure | None:
-            general = self.setting(("policy", name))
-            value = general.value if policy is None else getattr(policy, name)
-            source = general.source if policy is None else policy.sources[name]
-            return None if value is None else Figure(value, source)
-
-        general = self.setting(("policy", "max_ctx"))
-        window = figure("max_ctx")
+        found = self._policy([] if model is None else self._entries(model))
+        window, headroom = found["max_ctx"], found["headroom"]
         # A general setting only limits the window of a model; a flag states the window of this model.
-        is_own = window is not None and (
-            policy is None or window.source != general.source or general.origin.level is Level.FLAG
-        )
-        headroom = self.setting(("policy", "headroom"))
-        share = headroom.value if policy is None else policy.headroom
-        source = headroom.source if policy is None else policy.sources["headroom"]
+        is_own = model is None or window.key[0] == "models" or window.origin.level is Level.FLAG
         return Stated(
-            context_window=window if is_own else None,
-            window_cap=None if is_own else window,
-            output_reserve=figure("reserve_out"),
-            headroom=(Fraction(share), source),
+            context_window=_figure(window) if is_own else None,
+            window_cap=None if is_own else _figure(window),
+            output_reserve=_figure(found["reserve_out"]),
+            headroom=(Fraction(headroom.value), headroom.source),
         )
 
     def tokenizer_for(self, model: str) -> str | None:
@@ -219,10 +207,6 @@ class Config:
                 return found
         return ModelLimits()
 
-    def _figure(self, name: str, limit: str) -> Figure | None:
-        setting = self.setting(("catalog", name, limit))
-        return None if setting.value is None else Figure(setting.value, setting.source, self._date(name))
-
     def _date(self, name: str) -> str | None:
         date: str | None = self.value(("catalog", name, "date"))
         return date
@@ -235,6 +219,11 @@ class Config:
         names = self.names("models")
         return [model] if model in names else [name for name in names if self.model_id(name) == model]
 
+    def _policy(self, entries: Sequence[str]) -> dict[str, Setting]:
+        """Return the settings of :class:`ModelPolicy` for a model with these entries, or for any without."""
+        found = {name: self._model_setting(name, entries, ("policy", name)) for name in _POLICY}
+        return {**found, "tokenizer": self._model_setting("tokenizer", entries, None)}
+
     def _model_setting(self, part: str, entries: Iterable[str], general: KeyName | None) -> Setting:
         """Return the setting of a model: in each layer that of its entries, else the one for all models."""
         for layer in self.layers:
@@ -244,6 +233,10 @@ class Config:
             if general is not None and general in layer:
                 return layer[general]
         return Setting(("models", ANY, part), None, _DEFAULT) if general is None else self.setting(general)
+
+
+def _figure(setting: Setting, date: str | None = None) -> Figure | None:
+    return None if setting.value is None else Figure(setting.value, setting.source, date)
 
 
 def _agreed(settings: Sequence[Setting]) -> Setting:

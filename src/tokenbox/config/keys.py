@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cache
 
 from tokenbox.integers import meant_figure
+from tokenbox.named_code import entry_points_of
 
 # The parts of a key: models, gpt-5, max_ctx.
 KeyName = tuple[str, ...]
@@ -87,11 +88,7 @@ class SettingKey:
 
     def takes(self, choice: object) -> bool:
         """Return whether it is one of the choices."""
-        if choice in self.choices or not self.offered:
-            return choice in self.choices
-        from importlib.metadata import entry_points  # 20 ms, only for other names
-
-        return any(point.name == choice for point in entry_points(group=self.offered))
+        return choice in self.choices or (bool(self.offered) and choice in entry_points_of(self.offered))
 
     @property
     def expected(self) -> str:
