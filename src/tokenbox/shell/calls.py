@@ -100,18 +100,15 @@ def sent_with(
     return (context.messages(), context.tools()) if messages is None else (messages, ())
 
 
-def call(
-    session: Session,
-    category: Category,
-    messages: Sequence[Mapping[str, Any]] | None = None,
-    *,
-    silent: bool = False,
-) -> Ended:
-    """Ask the model, and retry while its server is busy. Ctrl-C stops; a partial answer is kept."""
+def call(session: Session, category: Category, messages: Sequence[Mapping[str, Any]] | None = None) -> Ended:
+    """Send the context and show the answer, or send ``messages`` and do not. Retry while the server is busy.
+
+    Ctrl-C stops; a partial answer is kept.
+    """
     attempt = 0
     while True:
         attempt += 1
-        ended = call_once(session, category, messages, silent=silent)
+        ended = call_once(session, category, messages)
         wait = seconds_to_wait(ended, attempt)
         if wait is None or attempt == MAX_ATTEMPTS:
             break
@@ -148,18 +145,12 @@ def in_words(seconds: int) -> str:
     return f"{minutes} minutes" if minutes < 120 else plural(-(-minutes // 60), "hour")
 
 
-def call_once(
-    session: Session,
-    category: Category,
-    messages: Sequence[Mapping[str, Any]] | None = None,
-    *,
-    silent: bool = False,
-) -> Ended:
-    """Ask the model once, and show its answer as it arrives.
+def call_once(session: Session, category: Category, messages: Sequence[Mapping[str, Any]] | None) -> Ended:
+    """Ask the model once, as :func:`call` does.
 
     The call is written to the ledger before it is sent, so that a kill loses only its figures.
     """
-    record, screen = session.record, session.screen
+    record, screen, shows = session.record, session.screen, messages is None
     counted = count(session, messages)
     price = price_now(session)
     started = Call(
@@ -173,27 +164,27 @@ def call_once(
     )
     record.call(started)
     sent, tools = sent_with(session, messages)
-    if messages is None:
+    if shows:
         session.last_call = of_call(session, sent, tools, counted)
     # A summary is asked for once, so a write to the cache would not pay.
     stream = session.models.provider.stream(
         sent,
         tools,
         max_tokens=reserve(session, category),
-        cache_marks=session.settings.cache_marks and messages is None,
+        cache_marks=session.settings.cache_marks and shows,
     )
     outcome, error = Outcome.DONE, None
     keys = session.models.keys
-    shown = KeyFilter(keys, (lambda _: None) if silent else screen.answer)
+    shown = KeyFilter(keys, screen.answer if shows else lambda _: None)
     thought = KeyFilter(keys, screen.reasoning)
     try:
-        verb = "summarizes" if silent else "reads"
+        verb = "reads" if shows else "summarizes"
         screen.waiting(f"{session.models.label} {verb} {in_tokens(counted)}")
         for event in stream:
             if isinstance(event, TextDelta):
                 thought.end()
                 shown.show(event.text)
-            elif isinstance(event, ReasoningDelta) and not silent:
+            elif isinstance(event, ReasoningDelta) and shows:
                 thought.show(event.text)
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED

@@ -232,7 +232,7 @@ def summary_of(session: Session, evicted: Evicted, focus: str = "") -> str:
         text = f"summary of what came before: {evicted.summary}\n{text}"
     messages = [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
     check_cap(session, Category.SUMMARIZE, messages)
-    ended = call(session, Category.SUMMARIZE, messages, silent=True)
+    ended = call(session, Category.SUMMARIZE, messages)
     if ended.error is not None:
         raise ended.error
     if ended.outcome is Outcome.STOPPED:
