@@ -21,7 +21,7 @@ from tokenbox.cli.count import note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, RECLAIM, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one, report
 from tokenbox.cli.proving import PROOF, PROOF_DIR, proving
-from tokenbox.cli.streams import json_bytes, write_bytes, write_error, write_record
+from tokenbox.cli.streams import write_error, write_json, write_record
 from tokenbox.engine.result import Policy
 from tokenbox.errors import plural
 from tokenbox.integers import digits
@@ -135,7 +135,7 @@ def batch(
             write_error("interrupted. The finished shards are kept; continue with --resume\n")
             raise
         if as_json:
-            write_bytes(json_bytes(found.to_dict()))
+            write_json(found.to_dict())
         else:
             terminal.show(_picture(found))
         _report_failures(found)

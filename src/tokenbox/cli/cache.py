@@ -12,7 +12,7 @@ import tokenbox
 from tokenbox.cli import clock
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import json_bytes, read_syntax, shown_name, write_bytes, write_record, write_text
+from tokenbox.cli.streams import read_syntax, shown_name, write_json, write_record, write_text
 
 if TYPE_CHECKING:
     from tokenbox.caching import PrefixChange
@@ -56,7 +56,7 @@ def cache(
         bodies[-1], model=named, requests=requests, seconds=every, price=paid, before=before
     )
     if marked:
-        write_bytes(json_bytes(made.body))
+        write_json(made.body)
     elif as_json:
         found = [None if change is None else change.to_dict() for change in changes]
         write_record("cache", {"changes": found, "plan": made.to_dict()})

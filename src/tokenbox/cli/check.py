@@ -135,7 +135,7 @@ def check(
         write_text("".join(_markdown(checked)))
     else:
         heads = ("file", "tokens", "budget", "change", "outcome")
-        terminal.show(terminal.table(heads, [file.row() for file in checked]))
+        terminal.show_table(heads, [file.row() for file in checked])
     for file in wrong:
         write_error(f"{printable(file.file)}: {_remedy(file)}\n")
     return Exit.DOES_NOT_FIT if wrong else Exit.OK

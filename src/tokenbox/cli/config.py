@@ -91,7 +91,7 @@ def _show_all(found: Config, *, as_json: bool) -> None:
         write_record("config", record)
         return
     rows = [(setting.name, setting_text(setting.value), setting.source) for setting in settings]
-    terminal.show(terminal.table(("key", "value", "from"), rows))
+    terminal.show_table(("key", "value", "from"), rows)
     if found.root is None:
         write_error("This folder is in no project. Make one: tokenbox init\n")
 
@@ -109,7 +109,7 @@ def _show_keys(words: list[str] | None, *, as_json: bool) -> None:
     rows = [
         (key.name, setting_text(key.default), key.variable or "-", key.doc) for key in tokenbox.config.KEYS
     ]
-    terminal.show(terminal.table(("key", "default", "variable", "what it is"), rows))
+    terminal.show_table(("key", "default", "variable", "what it is"), rows)
 
 
 def _forget(words: list[str]) -> None:

@@ -125,7 +125,7 @@ def _show(rows: Sequence[CallTotals], fields: Sequence[CallField], span: CallSpa
     body = [[*("-" if part is None else part for part in row.key), *cells(row.totals)] for row in rows]
     body.append(["total", *[""] * (len(keys) - 1), *cells(whole)])
     heads, *lines = aligned([[*keys, *HEADS], *body], len(keys))
-    terminal.show(terminal.table(heads, lines))
+    terminal.show_table(heads, lines)
     streams.write_error("".join(f"note: {note}\n" for note in notes(whole)))
 
 

@@ -152,7 +152,7 @@ def _show(extras: list[Extra], counted: list[ModelCounting], problem: TokenboxEr
         f"tokenbox {__version__} on Python {platform.python_version()}, {platform.platform()}",
         "settings: " + ("ok" if problem is None else f"{problem.message} ({problem.code})"),
     ]
-    terminal.show([terminal.line(text) for text in (*lines, "")])
+    terminal.show_lines([*lines, ""])
     kinds = {True: "exact", False: "estimate"}
     rows = [
         (
@@ -164,10 +164,9 @@ def _show(extras: list[Extra], counted: list[ModelCounting], problem: TokenboxEr
         )
         for each in counted
     ]
-    terminal.show(terminal.table(("model", "tokenizer", "text", "chat", "counted by"), rows))
-    terminal.show([terminal.line("")])
+    terminal.show_table(("model", "tokenizer", "text", "chat", "counted by"), rows)
+    terminal.show_lines([""])
     installed = [(each.name, "-" if each.missing else "yes", each.what_for) for each in extras]
-    terminal.show(terminal.table(("extra", "installed", "what it is for"), installed))
+    terminal.show_table(("extra", "installed", "what it is for"), installed)
     if missing := [each.name for each in extras if each.missing]:
-        lines = ["", f"To add some: pip install '{DISTRIBUTION}[{','.join(missing[:2])}]'"]
-        terminal.show([terminal.line(text) for text in lines])
+        terminal.show_lines(["", f"To add some: pip install '{DISTRIBUTION}[{','.join(missing[:2])}]'"])

@@ -11,7 +11,7 @@ from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
-from tokenbox.cli.streams import STDIN, json_bytes, write_bytes
+from tokenbox.cli.streams import STDIN, write_json
 from tokenbox.models import OutputMode
 from tokenbox.policy import Enforcement
 from tokenbox.policy.records import CutChunks, LargerWindow, LowerMaxTokens, Remedy
@@ -69,7 +69,7 @@ def enforce(
                 proof=prover,
             )
         if as_json:
-            write_bytes(json_bytes(found.to_dict()))
+            write_json(found.to_dict())
         else:
             options = {
                 "--model": found.model,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tokenbox
 from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON
-from tokenbox.cli.streams import json_bytes, write_bytes
+from tokenbox.cli.streams import write_json
 
 
 def estimate(
@@ -32,7 +32,7 @@ def estimate(
             request.model_of(model, given, config), given.chunks, tokenizer=tokenizer, config=config
         )
     if as_json:
-        write_bytes(json_bytes(found.to_dict()))
+        write_json(found.to_dict())
     else:
         rows = [*zip(found.per_chunk, found.ids, strict=True), (found.tokens_in, "the request")]
         terminal.show_counts([(tokens, found.exact, name) for tokens, name in rows], found.tokenizer)

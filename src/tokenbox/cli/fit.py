@@ -88,12 +88,12 @@ class FitCommand:
             if self.output is not None:
                 streams.write_file(self.output, streams.json_bytes(shown))
             if self.as_json:
-                streams.write_bytes(streams.json_bytes({**fitted.to_dict(), "count": count.to_dict()}))
+                streams.write_json({**fitted.to_dict(), "count": count.to_dict()})
             elif self.explain:
                 streams.write_text(f"{fitted.explain()}\n")
             else:
                 if self.output is None:
-                    streams.write_bytes(streams.json_bytes(shown))
+                    streams.write_json(shown)
                 _report(fitted, count)
             return Exit.OK if prover is None else prover.status()
 

@@ -156,7 +156,7 @@ def list_keys(database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
             ]
             for key in keys
         ]
-        terminal.show(terminal.table(["name", "id", "state", "of", "quotas", "modes", "models"], rows))
+        terminal.show_table(["name", "id", "state", "of", "quotas", "modes", "models"], rows)
 
 
 def revoke(
@@ -210,7 +210,7 @@ def _owners_app(kind: str) -> typer.Typer:
                 [owner.name, ", ".join(map(str, owner.quotas)) or "-", ", ".join(owner.models) or "all"]
                 for owner in owners
             ]
-            terminal.show(terminal.table(["name", "quotas", "models"], rows))
+            terminal.show_table(["name", "quotas", "models"], rows)
 
     def remove(
         name: str = argument("NAME", "The name of the user or team."),
@@ -277,7 +277,7 @@ def status(
             [name, "ok" if check.get("ok") else "NOT OK", _details(check)] for name, check in checks.items()
         ]
         write_text(f"{found.get('status', 'unknown')}\n")
-        terminal.show(terminal.table(["what", "state", "details"], rows))
+        terminal.show_table(["what", "state", "details"], rows)
     if found.get("status") != "ready":
         raise typer.Exit(Exit.DIFFERENT)
 

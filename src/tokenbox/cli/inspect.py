@@ -66,7 +66,7 @@ def inspect(
             entries += entries_in(name, data, options)
             advance()
     if as_json:
-        streams.write_bytes(streams.json_bytes(tokenbox.inspect.record_of(entries)))
+        streams.write_json(tokenbox.inspect.record_of(entries))
     elif output is not None and output.lower().endswith((_LHAR, _LHAR_JSON)):
         streams.write_file(output, written(entries, wrapped=output.lower().endswith(_LHAR_JSON)))
     else:

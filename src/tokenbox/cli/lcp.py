@@ -80,7 +80,7 @@ def inspect(
         for row in rows
     ]
     heads = ("#", "type", "stored", "tokens", "priority", "flags", "what")
-    terminal.show(terminal.table(heads, shown))
+    terminal.show_table(heads, shown)
 
 
 def validate(file: str = PACK_FILE, store: str | None = STORE, as_json: bool = AS_JSON) -> None:
@@ -212,7 +212,7 @@ def stats(
     about = "" if plain.tokenizer.exact else "~"
     shown = [(mode, f"{size:,}", f"{about}{tokens:,}", share) for mode, size, tokens, share in rows]
     shown.append(("pack", f"{len(data):,}", "-", "-"))
-    terminal.show(terminal.table(("form", "bytes", "tokens", "of Markdown"), shown))
+    terminal.show_table(("form", "bytes", "tokens", "of Markdown"), shown)
 
 
 def _store(store: str | None) -> ContentStore | None:

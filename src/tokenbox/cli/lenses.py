@@ -20,4 +20,4 @@ def lenses(as_json: bool = AS_JSON) -> None:
         write_record("lenses", {"lenses": [lens.to_dict() for lens in found]})
     else:
         rows = [(lens.example or lens.name, lens.version, lens.description) for lens in found]
-        terminal.show(terminal.table(("lens", "version", "what it does"), rows))
+        terminal.show_table(("lens", "version", "what it does"), rows)

@@ -149,11 +149,11 @@ def _show(priced: list[tuple[ModelInfo, Price | None]]) -> None:
             sources.figure(info.figure(limit), disputed=limit in disputed) for limit in tokenbox.catalog.Limit
         ]
         rows.append((info.id, *limits, _tokenizer(info, sources), *_price(cost, sources)))
-    terminal.show(terminal.table(HEADS, rows))
+    terminal.show_table(HEADS, rows)
     notes = [_dispute(info, found, sources) for info, _ in priced for found in info.disagreements]
     notes += [line for info, cost in priced for line in _price_notes(info, cost, sources)]
     notes += [f"[{number}] {source}" for source, number in sources.numbers.items()]
-    terminal.show([terminal.line(note) for note in notes])
+    terminal.show_lines(notes)
 
 
 def _tokenizer(info: ModelInfo, sources: _Sources) -> str:

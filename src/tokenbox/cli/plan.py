@@ -7,7 +7,7 @@ from tokenbox.cli import request, terminal
 from tokenbox.cli.options import AS_JSON, option
 from tokenbox.cli.outcome import Exit, UsageProblem
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, proving
-from tokenbox.cli.streams import STDIN, json_bytes, write_bytes, write_file
+from tokenbox.cli.streams import STDIN, write_bytes, write_file, write_json
 from tokenbox.ledger.totals import aligned
 from tokenbox.policy import PackPlan
 from tokenbox.render.lines import Line, Span, Style, printable
@@ -67,7 +67,7 @@ def plan(
         if output == STDIN:
             write_bytes(found.emitted)
         elif as_json:
-            write_bytes(json_bytes(found.to_dict()))
+            write_json(found.to_dict())
         else:
             terminal.show(_picture(found))
         return Exit.OK if prover is None else prover.status()

@@ -62,7 +62,7 @@ def list_bundles(folder: str | None = DIR, as_json: bool = AS_JSON) -> None:
         write_record("proof.list", {"bundles": [_listed_record(bundle) for bundle in bundles]})
     elif bundles:
         heads = ("bundle", "made", "what", "outcome", "tokens", "tokenizer")
-        terminal.show(terminal.table(heads, [_row(bundle) for bundle in bundles]))
+        terminal.show_table(heads, [_row(bundle) for bundle in bundles])
 
 
 def show(bundle: str = NAME, folder: str | None = DIR, as_json: bool = AS_JSON) -> None:

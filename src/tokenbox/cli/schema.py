@@ -12,7 +12,7 @@ import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.options import argument, flag
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import json_bytes, write_bytes
+from tokenbox.cli.streams import write_json
 
 PREFIX = "tokenbox."
 TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -47,11 +47,11 @@ def schema(
         rows = [("layout", "a layout document")]
         rows += [(PREFIX + name, _read()[name][_PRINTED_BY]) for name in records()]
         rows += [(f"{PREFIX}layout/1", "tokenbox layout"), (f"{PREFIX}batch.summary/1", "tokenbox batch")]
-        terminal.show(terminal.table(("name", "what prints it"), rows))
+        terminal.show_table(("name", "what prints it"), rows)
         return
     made = of_files.get(name) or also.get(PREFIX + name.removeprefix(PREFIX))
     found = made() if made is not None else schema_of(_known(name, also))
-    write_bytes(json_bytes(found))
+    write_json(found)
 
 
 def _known(name: str, also: Iterable[str]) -> str:

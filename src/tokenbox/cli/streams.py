@@ -202,6 +202,11 @@ def record_bytes(name: str, value: Mapping[str, object], *, one_line: bool = Fal
     return json_bytes({"schema": f"tokenbox.{name}/1", **value}, one_line=one_line)
 
 
+def write_json(value: object) -> None:
+    """Print ``value`` as JSON."""
+    write_bytes(json_bytes(value))
+
+
 def write_record(name: str, value: Mapping[str, object]) -> None:
     """Print a result as JSON with the name of its schema."""
     write_bytes(record_bytes(name, value))

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
@@ -112,6 +112,15 @@ def show_counts(rows: Sequence[tuple[int, bool, str]], tokenizer: TokenizerIdent
     show(lines)
 
 
+def show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    show(table(heads, rows))
+
+
+def show_lines(texts: Iterable[str]) -> None:
+    drawn = charset()
+    show([(Span(printable(text, drawn)),) for text in texts])
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
     """Return aligned columns. They wrap at the edge of a terminal, and never in a pipe.
 
@@ -136,10 +145,6 @@ def _block(heads: Sequence[str], row: Sequence[str], room: int) -> Iterator[Line
     for pair in zip(heads[first:], row[first:], strict=True):
         for part in in_columns(pair, widths):
             yield [Span(GAP), *_row(part, widths, Style.PLAIN)]
-
-
-def line(text: str) -> Line:
-    return [Span(printable(text, charset()), Style.PLAIN)]
 
 
 def _row(

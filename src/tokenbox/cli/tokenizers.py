@@ -33,4 +33,4 @@ def tokenizers(as_json: bool = AS_JSON) -> None:
         rows.append((entry.name, identity.version, kind, fingerprint, entry.summary))
     files = "a vocabulary file: .tiktoken, tokenizer.json, .model, tekken.json, .gguf"
     rows.append(("file:PATH", "-", "exact", "-", files))
-    terminal.show(terminal.table(("name", "version", "kind", "fingerprint", "what it is"), rows))
+    terminal.show_table(("name", "version", "kind", "fingerprint", "what it is"), rows)

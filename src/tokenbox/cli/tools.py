@@ -8,7 +8,7 @@ from typing import Any
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import json_bytes, read_syntax, shown_name, write_bytes, write_error, write_record
+from tokenbox.cli.streams import read_syntax, shown_name, write_error, write_json, write_record
 from tokenbox.errors import plural
 
 
@@ -39,7 +39,7 @@ def tools(
         if as_json:
             write_record("tools.shortened", shortened.to_dict())
         else:
-            write_bytes(json_bytes(shortened.tools))
+            write_json(shortened.tools)
         about = "" if shortened.exact else "~"
         for step in shortened.steps:
             write_error(
@@ -53,7 +53,7 @@ def tools(
     about = "" if costs.exact else "~"
     rows = [(tool.name, f"{about}{tool.tokens:,}", f"{tool.calls:,}") for tool in costs.tools]
     rows.append(("total", f"{about}{costs.total:,}", ""))
-    terminal.show(terminal.table(("tool", "tokens", "calls"), rows))
+    terminal.show_table(("tool", "tokens", "calls"), rows)
 
 
 def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
