@@ -7,6 +7,7 @@ import importlib
 import pickle
 import pkgutil
 import re
+import tomllib
 from collections import Counter
 
 import pytest
@@ -110,3 +111,9 @@ def test_a_hostile_name_stays_on_one_short_line(name: str) -> None:
         assert message.isprintable()
         assert len(message) < 700
         assert name in found.value.critical[0][0]
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "gpt-5.1", 'a"b\\c', "é\x7f\n", "x" * 300, ""])
+def test_a_key_of_toml_names_what_it_was_made_of(name: str) -> None:
+    parts = ("models", name, "max_ctx")
+    assert tomllib.loads(f"{errors.toml_key(parts)} = 1") == {"models": {name: {"max_ctx": 1}}}

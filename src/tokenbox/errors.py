@@ -62,9 +62,10 @@ and ``details``: the figures behind the message, as plain data.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import ClassVar, TypeVar
@@ -358,6 +359,18 @@ def named(name: str) -> str:
 
 # postgresql://user:password@host
 _PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
+
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_key(parts: Iterable[str]) -> str:
+    """Return a key as in TOML: ``models."gpt-5.1".max_ctx``."""
+    return ".".join(part if _BARE_KEY.fullmatch(part) else _quoted(part) for part in parts)
+
+
+def _quoted(part: str) -> str:
+    return json.dumps(part, ensure_ascii=False).replace("\x7f", "\\u007F")  # TOML has no surrogates
 
 
 def without_password(text: str) -> str:

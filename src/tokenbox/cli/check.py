@@ -19,9 +19,8 @@ from tokenbox.cli.outcome import Exit, only_one
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
 from tokenbox.compose.requests import Count
 from tokenbox.config import Config
-from tokenbox.config.keys import key_text
 from tokenbox.content.message import InvalidMessage, UndeclaredCost
-from tokenbox.errors import TokenboxError, plural, shown
+from tokenbox.errors import TokenboxError, plural, shown, toml_key
 from tokenbox.folder.git import GitProblem, git_renames, run_git
 from tokenbox.policy.guard import needed
 from tokenbox.records import to_record
@@ -54,7 +53,7 @@ class CheckGroup:
 
     def key(self, part: str) -> str:
         """Return the name of a setting of this check."""
-        return key_text(("check", self.name, part))
+        return toml_key(("check", self.name, part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ def _group(settings: Config, name: str) -> CheckGroup:
     group = CheckGroup(name, **values)
     if group.budget is None and group.growth is None:
         raise NoBudgets(
-            f"{key_text(('check', name))} has no budget and no growth, so it checks nothing. "
+            f"{toml_key(('check', name))} has no budget and no growth, so it checks nothing. "
             f"Set one: tokenbox config set {shlex.quote(group.key('budget'))} 2000",
             check=name,
         )

@@ -16,8 +16,7 @@ from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import write_error, write_record, write_warnings
 from tokenbox.config import Config
-from tokenbox.config.keys import key_text
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, toml_key
 from tokenbox.render.lines import printable
 
 MAX_SHOWN = 20
@@ -64,7 +63,7 @@ def models(
     if left_out:
         write_error(f"{left_out:,} more: tokenbox models {printable(wanted)} --all\n".replace("  ", " "))
     if infos:
-        key = shlex.quote(key_text(("catalog", infos[0].id, "max_input_tokens")))
+        key = shlex.quote(toml_key(("catalog", infos[0].id, "max_input_tokens")))
         write_error(f"To correct a figure: tokenbox config set {key} 100000\n")
 
 

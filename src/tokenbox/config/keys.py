@@ -13,6 +13,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 
+from tokenbox.errors import toml_key
 from tokenbox.integers import meant_figure
 from tokenbox.named_code import entry_points_of
 
@@ -327,18 +328,12 @@ def names_near(name: KeyName) -> list[str]:
     return sorted(inside | (set(ELSEWHERE) if not outer else set()))
 
 
-_BARE = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_SHOWN = 80
 
 
 def key_text(name: KeyName) -> str:
-    """Return the key as in TOML: ``models."gpt-5.1".max_ctx``."""
-    return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in name)
-
-
-def _quoted(part: str) -> str:
-    shortened = part if len(part) <= 80 else f"{part[:80]}..."  # as _BARE
-    escaped = shortened.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
+    """Return the key as in TOML, for a message: a name of more than 80 characters is shortened."""
+    return toml_key(part if len(part) <= _SHOWN else f"{part[:_SHOWN]}..." for part in name)
 
 
 _PARSED = "the value of a parsed key"

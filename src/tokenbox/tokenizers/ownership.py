@@ -6,15 +6,20 @@ a family (or for one model), or enable a baseline. No tokenizer counts unless th
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tokenbox import lookups
-from tokenbox.errors import DuplicateTokenizer, InvalidTokenizer, NoTokenizer, UnknownTokenizer, shown
+from tokenbox.errors import (
+    DuplicateTokenizer,
+    InvalidTokenizer,
+    NoTokenizer,
+    UnknownTokenizer,
+    shown,
+    toml_key,
+)
 from tokenbox.tokenizers.guarded import as_estimate, guarded
 from tokenbox.tokenizers.registry import FILE_PREFIX, as_tokenizer, get, is_builtin
 
@@ -31,7 +36,6 @@ HEURISTIC: Final = "heuristic"
 
 _BASELINE_OF: Final = {name: family for family, names in BASELINES.items() for name in (family, *names)}
 _MAX_NAME: Final = 200
-_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")  # a TOML key that needs no quotes
 
 
 class Family(Protocol):
@@ -247,8 +251,7 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
 
 def key_of_model(model: str, part: str) -> str:
     """Return the key ``models.MODEL.part`` as one word of a command line."""
-    quoted = json.dumps(model, ensure_ascii=False).replace("\x7f", "\\u007F")  # TOML has no surrogates
-    return shlex.quote(f"models.{model if _BARE_KEY.fullmatch(model) else quoted}.{part}")
+    return shlex.quote(toml_key(("models", model, part)))
 
 
 FAMILIES: Final = TokenizerFamilies(lookups.family_of)
