@@ -621,6 +621,17 @@ def test_interrupted_while_it_loads(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
 
 
+def test_interrupted_while_a_class_is_made(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11 raises a RuntimeError for what a descriptor of the class raises."""
+
+    def interrupted() -> object:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr(registry, "available", interrupted)
+    result = tokenbox("tokenizers")
+    assert (result.status, result.out, result.err) == (130, b"", "")
+
+
 @pytest.mark.parametrize(
     "command",
     ["count", "layout", "pack", "inspect", "proof verify", "proof show", "proof replay", "lcp render"],

@@ -118,6 +118,8 @@ def _invoke(arguments: list[str]) -> int:
         name = str(error.filename)[:200]  # such as a name longer than the file system allows
         return report(streams.UnreadableInput(f"{name} cannot be read: {error.strerror}.", file=name))
     except Exception as error:  # noqa: BLE001  # the last line of defence
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 has other errors for it in a class
+            raise error.__cause__ from None
         status = _failed(error, arguments)
     return int(status or 0)
 
