@@ -114,10 +114,13 @@ def test_a_file_that_is_not_text_is_named_with_its_byte(
 @pytest.mark.parametrize(
     ("value", "why"), [("9" * 5_000, "too many digits"), ("[" * 100_000, "is nested too deeply")]
 )
-def test_json_that_python_cannot_hold_is_counted_as_text(tokenbox: CommandLine, value: str, why: str) -> None:
+def test_json_that_python_cannot_hold_is_named_so(tokenbox: CommandLine, value: str, why: str) -> None:
     (tokenbox.folder / "chat.json").write_text(f'[{{"role": "user", "content": "hi", "n": {value}')
     result = tokenbox("count", "chat.json", "--model", "gpt-4o")
     assert (result.status, why in result.err) == (0, True), result.err
+    for words in ("tools chat.json", "cache chat.json", "enforce -m gpt-4o --messages chat.json"):
+        result = tokenbox(*words.split())
+        assert (result.status, why in result.err) == (2, True), result.err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,14 @@ import tokenbox
 from tokenbox.cli import clock
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import read_syntax, shown_name, write_json, write_record, write_text
+from tokenbox.cli.streams import (
+    read_syntax,
+    shown_name,
+    syntax_problem,
+    write_json,
+    write_record,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from tokenbox.caching import PrefixChange
@@ -80,7 +87,8 @@ def _requests(file: str) -> list[dict[str, Any]]:
         try:
             found = [json.loads(line) for line in text.split("\n") if line.strip()]
         except (ValueError, RecursionError) as error:
-            raise UsageProblem(f"{shown_name(file)} is neither JSON nor JSON lines: {error}.") from None
+            problem = syntax_problem(error)
+            raise UsageProblem(f"{shown_name(file)} is neither JSON nor JSON lines: {problem}.") from None
     bodies = found if isinstance(found, list) else [found]
     for number, body in enumerate(bodies):
         if not isinstance(body, dict):

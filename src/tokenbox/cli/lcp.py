@@ -223,11 +223,10 @@ def _manifest(name: str) -> object:
     text, shown = streams.read_syntax(name), streams.shown_name(name)
     try:
         found: object = tomllib.loads(text) if name.lower().endswith(".toml") else json.loads(text)
-    except RecursionError:
-        raise streams.UnreadableInput(f"{shown} is nested too deeply.", file=name) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kind = "TOML" if name.lower().endswith(".toml") else "JSON"
-        raise streams.UnreadableInput(f"{shown} is not {kind}: {error}.", file=name) from None
+        problem = streams.syntax_problem(error)
+        raise streams.UnreadableInput(f"{shown} is not {kind}: {problem}.", file=name) from None
     return found
 
 

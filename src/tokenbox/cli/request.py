@@ -106,8 +106,9 @@ def _read_messages(name: str) -> Read:
     shown = streams.shown_name(name)
     try:
         data: Any = json.loads(streams.read_syntax(name))
-    except (json.JSONDecodeError, RecursionError, ValueError) as error:
-        raise DocumentError(f"this is not valid JSON: {error}", file=shown, code="document_syntax") from None
+    except (ValueError, RecursionError) as error:
+        problem = f"this is not valid JSON: {streams.syntax_problem(error)}"
+        raise DocumentError(problem, file=shown, code="document_syntax") from None
     body: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}
     model = body.get("model")
     others = INPUT_KEYS - {"messages"}

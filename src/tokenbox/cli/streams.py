@@ -7,6 +7,7 @@ import os
 import shlex
 import stat
 import sys
+import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -58,6 +59,15 @@ def standard_input() -> BinaryIO:
 def read_syntax(name: str) -> str:
     """Return the text of a JSON, YAML or TOML file, without the byte order mark that some editors write."""
     return read_text(name).removeprefix("\ufeff")
+
+
+def syntax_problem(error: ValueError | RecursionError) -> str:
+    """Return why a text is not JSON or TOML, in words."""
+    if isinstance(error, json.JSONDecodeError | tomllib.TOMLDecodeError):
+        return str(error)
+    return (
+        "it is nested too deeply" if isinstance(error, RecursionError) else "an integer has too many digits"
+    )
 
 
 def read_text(name: str) -> str:

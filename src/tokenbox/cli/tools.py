@@ -8,7 +8,14 @@ from typing import Any
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import read_syntax, shown_name, write_error, write_json, write_record
+from tokenbox.cli.streams import (
+    read_syntax,
+    shown_name,
+    syntax_problem,
+    write_error,
+    write_json,
+    write_record,
+)
 from tokenbox.errors import plural
 
 
@@ -62,7 +69,7 @@ def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
     try:
         data = json.loads(read_syntax(file))
     except (ValueError, RecursionError) as error:
-        raise UsageProblem(f"{name} is not JSON: {error}.") from None
+        raise UsageProblem(f"{name} is not JSON: {syntax_problem(error)}.") from None
     body = {"tools": data} if isinstance(data, list) else data
     given = body.get("tools") if isinstance(body, dict) else None
     if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
