@@ -39,8 +39,8 @@ def plain(value: object) -> Any:  # noqa: ANN401  # the caller's
 
 
 def digits(text: str) -> int | None:
-    """Return the number in a text of at most 16 digits, or None for any other text."""
-    return int(text) if len(text) < 17 and text.isascii() and text.isdigit() else None
+    """Return the number in a text of at most 100 digits, or None for any other text."""
+    return int(text) if len(text) <= 100 and text.isascii() and text.isdigit() else None
 
 
 _FIGURE = re.compile(r"(?P<whole>\d[\d,_ ]*(?:\.\d+)?)(?P<unit>[km]?) ?(?:tokens?)?")

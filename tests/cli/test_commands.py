@@ -124,6 +124,25 @@ def test_json_that_python_cannot_hold_is_named_so(tokenbox: CommandLine, value: 
 
 
 @pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        ("layout p.toml --whatif 1,{}", 2**53 - 1),
+        ("layout p.toml --whatif 1..{}", 2**53 - 1),
+        ("enforce a.txt -m gpt-4o -t o200k_base --max-tokens {}", 2**53 - 1),
+        ("config set policy.max_ctx {}", 10**12),
+        ("enforce a.txt -m gpt-4o -t o200k_base --max-ctx {}", 10**12),
+    ],
+)
+def test_a_number_that_is_too_large_is_told_the_largest(
+    tokenbox: CommandLine, command: str, most: int
+) -> None:
+    (tokenbox.folder / "p.toml").write_text(DOCUMENT)
+    (tokenbox.folder / "a.txt").write_text("hello")
+    result = tokenbox(*command.format(2**65).split())
+    assert (result.status, f"{most:,}" in result.err) == (2, True), result.err
+
+
+@pytest.mark.parametrize(
     ("other", "status", "shown"),
     [
         (127_999, 4, "127,999 reserved"),

@@ -14,13 +14,14 @@ from enum import Enum
 from functools import cache
 
 from tokenbox.errors import toml_key
-from tokenbox.integers import meant_figure
+from tokenbox.integers import digits, meant_figure
 from tokenbox.named_code import entry_points_of
 
 # The parts of a key: models, gpt-5, max_ctx.
 KeyName = tuple[str, ...]
 
 ANY = "*"
+MAX_TOKENS = 10**12
 ENVIRONMENT_PREFIX = "TOKENBOX_"
 _PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,9})?) ?%")
 # Variables that are not keys, but paths of files.
@@ -102,7 +103,9 @@ class SettingKey:
     def correction(self, value: object) -> str:
         """Return the end of a message: how to write ``value``, such as ``8k`` or ``5%``."""
         if self.kind in (ValueKind.TOKENS, ValueKind.WINDOW, ValueKind.COUNT):
-            return meant_figure(value)
+            number = digits(value) if isinstance(value, str) else value
+            too_large = isinstance(number, int) and number > MAX_TOKENS
+            return f" The largest is {MAX_TOKENS:,}." if too_large else meant_figure(value)
         percent = _PERCENT.fullmatch(str(value)) if self.kind is ValueKind.HEADROOM else None
         return "" if percent is None else f" Write {Decimal(percent[1]) / 100}."
 

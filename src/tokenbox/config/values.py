@@ -11,11 +11,10 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from tokenbox.config.keys import SettingKey, ValueKind
+from tokenbox.config.keys import MAX_TOKENS, SettingKey, ValueKind
 
 # Limits against mistakes and attacks. ``MAX_DIGITS`` also limits exponents.
 MAX_DIGITS = 60
-MAX_TOKENS = 10**12
 MAX_TEXT = 10_000
 
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*)?(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)

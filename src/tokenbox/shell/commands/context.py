@@ -6,7 +6,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
-from tokenbox.config.values import MAX_TOKENS
+from tokenbox.config.keys import MAX_TOKENS
 from tokenbox.conversation import Evicted
 from tokenbox.conversation.record import expanded
 from tokenbox.conversation.result_forms import HANDLE

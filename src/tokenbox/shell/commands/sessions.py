@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenbox.config.keys import MAX_TOKENS
 from tokenbox.config.setting import Level
 from tokenbox.config.trust import own_paths
-from tokenbox.config.values import MAX_TOKENS
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError, plural
 from tokenbox.files import OWN, open_regular, replace
