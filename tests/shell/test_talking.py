@@ -515,7 +515,7 @@ def test_what_was_sent_is_decided_again(start: Begin, llama: LlamaServer, counte
     assert evidence is not None
     assert any("action" in record for record in evidence.decisions)  # something was evicted before
     bundle = build(evidence, texts=True)
-    files = MemoryFiles({**bundle.files, VOLATILE: bundle.volatile(MADE)})
+    files = MemoryFiles({**bundle.files, VOLATILE: bundle.volatile(*MADE)})
     manifest = verify(files)
     contents = read_contents(files, manifest)
     given = f"file:{llama.model.folder}" if counted == "by a file" else None
