@@ -7,7 +7,6 @@ import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,12 +20,14 @@ import pytest
 from aiohttp import web
 
 from tests.gateway import stub
+from tests.gateway.forked import Forked
 from tests.loops import EndingLoop
 from tests.services import free_port
 from tests.waiting import SECONDS, until
 from tokenbox.cli import main
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
 
@@ -44,11 +45,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RunningGateway:
-    """A gateway in its own process. ``log`` is its stderr."""
+    """A gateway in its own process. ``log`` is what it writes to stdout and stderr."""
 
     url: str
     folder: Path
-    process: subprocess.Popen[bytes]
+    process: Forked | subprocess.Popen[bytes]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric over its other labels; 0 if it is missing."""
@@ -102,7 +107,7 @@ class Gateways:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._started: list[RunningGateway] = []
-        # They have no fastokens, as conftest.py has it for this process: it takes each one seconds to load.
+        # A process of its own has no fastokens, as prepared.py has it for forks: it takes seconds to load.
         self._modules = folder / "modules"
         self._modules.mkdir()
         (self._modules / "fastokens.py").write_text("raise ImportError\n", encoding="utf-8")
@@ -120,11 +125,8 @@ class Gateways:
         (folder / ".tokenbox" / "config.toml").write_text(config, encoding="utf-8")
         port = free_port()
         named = [part for url in upstreams for part in ("--upstream", url)]
-        command = [sys.executable, "-m", "tokenbox", "serve", *named, "--port", str(port), *options]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command, cwd=folder, env=self.environment(env or {}), stdout=log, stderr=log
-            )
+        command = ["serve", *named, "--port", str(port), *options]
+        process = Forked(command, folder, self.environment(env or {}), folder / "log")
         gateway = RunningGateway(f"http://127.0.0.1:{port}", folder, process)
         self._started.append(gateway)
         if wait:

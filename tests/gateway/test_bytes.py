@@ -104,7 +104,7 @@ class Line:
     """A connection to the gateway."""
 
     def __init__(self, gateway: RunningGateway) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), 30)
+        self._socket = socket.create_connection(("127.0.0.1", gateway.port), SECONDS)
 
     def ask(self, *pieces: bytes, method: str = "POST") -> tuple[HTTPResponse, bytes]:
         for piece in pieces:

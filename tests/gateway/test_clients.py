@@ -60,7 +60,7 @@ def make(gateways: Gateways, database: str, name: str, *options: str) -> str:
 
 
 def raw(gateway: RunningGateway) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=SECONDS)
+    return socket.create_connection(("127.0.0.1", gateway.port), timeout=SECONDS)
 
 
 def read_all(client: socket.socket) -> bytes:

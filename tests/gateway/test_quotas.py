@@ -303,7 +303,7 @@ def test_a_client_that_leaves_is_charged_what_was_reserved_once(
     body = json.dumps(chat(metadata={"fault": "silent"})).encode()
     for _ in range(3):
         started = len(upstream.started)
-        with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as client:
+        with socket.create_connection(("127.0.0.1", gateway.port)) as client:
             client.sendall(
                 b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer %s\r\n"
                 b"content-length: %d\r\n\r\n%s" % (key.encode(), len(body), body)
@@ -536,7 +536,7 @@ def test_redis_goes_away_and_comes_back(
     before = used()
     # It stops in the middle of a request: what that used is settled when it is back, and once.
     started = len(upstream.started)
-    with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as client:
+    with socket.create_connection(("127.0.0.1", gateway.port)) as client:
         body = json.dumps(chat(metadata={"fault": "silent"})).encode()
         client.sendall(
             b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer %s\r\n"

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -228,31 +228,47 @@ def test_bodies_under_way_have_a_bound(start_gateway: Gateways, upstream: Stub, 
     assert gateway.post(PATH, chat(1_000)).status == 200
 
 
-def test_any_server_runs_the_application(start_gateway: Gateways, upstream: Stub) -> None:
-    """Here uvicorn without anything of ours: who leaves is seen to leave, and streams are whole."""
-    folder = start_gateway.folder / "plain"
+@contextmanager
+def own_process(gateways: Gateways, upstream: Stub, *command: str) -> Iterator[RunningGateway]:
+    """Run a gateway in a new process, where others are forks of one that has all modules."""
+    folder = gateways.folder / "plain"
     (folder / ".tokenbox").mkdir(parents=True)
     config = f'[upstreams.stub]\nurl = "{upstream.url}"\nkind = "vllm"\n[gateway]\nkeys = false\n'
     (folder / ".tokenbox" / "config.toml").write_text(config, encoding="utf-8")
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "--factory", "tokenbox.gateway.application:application"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--port", str(port)],
+            [sys.executable, "-m", *command, "--port", str(port)],
             cwd=folder,
-            env={**os.environ, **start_gateway.environment({})},
+            env={**os.environ, **gateways.environment({})},
             stdout=log,
             stderr=log,
         )
     gateway = RunningGateway(f"http://127.0.0.1:{port}", folder, process)
     try:
         wait_until_up(gateway)
+        yield gateway
+    finally:
+        process.terminate()
+        process.wait(SECONDS)
+
+
+def test_the_command_serves_in_a_new_process(start_gateway: Gateways, upstream: Stub) -> None:
+    with own_process(start_gateway, upstream, "tokenbox", "serve") as gateway:
+        assert gateway.post(PATH, chat(model="stub")).json["tokenbox"]["exact"] is True
+        assert gateway.stop() == 0
+
+
+def test_any_server_runs_the_application(start_gateway: Gateways, upstream: Stub) -> None:
+    """Here uvicorn without anything of ours: who leaves is seen to leave, and streams are whole."""
+    command = ["uvicorn", "--factory", "tokenbox.gateway.application:application"]
+    with own_process(start_gateway, upstream, *command) as gateway:
         body = chat(model="stub")
         assert gateway.post(PATH, body).json["tokenbox"]["exact"] is True
         assert gateway.post(PATH, {**body, "stream": True}).data.endswith(b"data: [DONE]\n\n")
         assert gateway.post(PATH, chat(20_000, model="stub")).status == 400
         before = len(upstream.cancelled)
-        leaver = socket.create_connection(("127.0.0.1", port))
+        leaver = socket.create_connection(("127.0.0.1", gateway.port))
         data = json.dumps({**body, "stream": True, "metadata": {"fault": "silent"}}).encode()
         leaver.sendall(
             b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
@@ -261,6 +277,3 @@ def test_any_server_runs_the_application(start_gateway: Gateways, upstream: Stub
         until(lambda: upstream.seen[-1].get("metadata") is not None, "the request at the upstream")
         leaver.close()
         until(lambda: len(upstream.cancelled) > before, "an end of the upstream's call")
-    finally:
-        process.terminate()
-        process.wait(SECONDS)

@@ -67,7 +67,7 @@ def connect(gateway: RunningGateway, buffer: int | None = None) -> socket.socket
     if buffer is not None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     client.settimeout(SECONDS)
-    client.connect(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+    client.connect(("127.0.0.1", gateway.port))
     return client
 
 
