@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from inspect import isclass
 from types import NoneType, UnionType
 from typing import (
@@ -29,6 +30,12 @@ VALUES = {bool: (True, False), int: (0, 7, 1_000), float: (0.5, 1.0), NoneType: 
 DEPTH = 4
 # An upload takes a file of the caller's in place of its data; it is never part of a message.
 FILES = "IO", "PathLike", "bytes"
+
+
+@cache
+def _fields(kind: Kind) -> dict[str, Any]:
+    """Return the fields of a mapping with their types."""
+    return get_type_hints(kind, include_extras=True)
 
 
 def members(kind: Kind) -> list[Kind]:
@@ -67,7 +74,7 @@ class Maker:
         return self.chance.choice(VALUES.get(kind, TEXTS))
 
     def mapping(self, kind: Kind, depth: int) -> dict[str, Any]:
-        fields = get_type_hints(kind, include_extras=True)
+        fields = _fields(kind)
         return {
             name: self.value(get_args(field)[0] if get_origin(field) is Required else field, depth + 1)
             for name, field in fields.items()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tokenbox
+from tests.effort import examples
 from tests.sdk_values import Maker, members
 
 HI = {"role": "user", "content": "hi"}
@@ -53,7 +54,7 @@ USER: dict[str, tuple[str, ...]] = {
 def test_every_type_of_the_sdks_is_counted(place: str, name: str) -> None:
     # Resolved here, not for the cases: to import both SDKs takes each worker longer than to make the values.
     kinds = members(resolve_name(name))
-    for kind, seed in product(kinds, range(20)):
+    for kind, seed in product(kinds, range(examples(20))):
         value = Maker(seed).value(kind)
         if isinstance(value, dict) and value.get("role") in ("assistant", "system"):
             value.setdefault("content", None)  # the type allows neither content nor calls, no server does

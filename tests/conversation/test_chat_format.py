@@ -205,9 +205,7 @@ BIG = "{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"
         (GROWING % ("range(9999) | list", "n.x[1:] | list") * 30, "made more than"),
     ],
 )
-def test_a_template_cannot_grow_without_end(
-    source: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_template_cannot_grow_without_end(source: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a hundredth of each limit, as the time and memory that a template takes grow with them."""
     for name in ("MAX_CHARACTERS", "MAX_MADE", "MAX_FIXED", "MAX_PARTS"):
         monkeypatch.setattr(template, name, getattr(template, name) // 100)

@@ -494,7 +494,7 @@ def prompts(model: models.Model) -> PromptTokenizer:
     return open_chat_vocabulary(model.gguf).prompts
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(TEXTS)
 def test_pieces_count_what_their_text_counts(prompts: PromptTokenizer, texts: list[str]) -> None:
     segments = Segments(prompts)

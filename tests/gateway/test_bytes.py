@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from tests.waiting import SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tokenbox
 from tests.conversation.test_low_water import steps_run
+from tests.effort import examples
 from tokenbox.inspect import PageEntry, page
 from tokenbox.inspect.importers import IMPORTERS, imported
 from tokenbox.inspect.importers.lhar import written
@@ -317,7 +318,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(RECORDS, st.integers(0, len(IMPORTERS)))
 def test_no_log_ends_in_a_traceback(records: list[dict[str, Any]], forced: int) -> None:
     transcripts = imported(records) if forced == len(IMPORTERS) else IMPORTERS[forced].read(records)

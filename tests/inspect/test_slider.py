@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenbox
+from tests.effort import examples
 from tests.inspect.pages import sections
 from tokenbox.errors import ContextCriticalOverflow
 from tokenbox.inspect import entry_of
@@ -68,7 +69,7 @@ SECTION = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(SECTION, min_size=1, max_size=5), st.integers(0, 80), st.booleans())
 def test_it_is_so_for_any_sections(given: list[dict[str, Any]], budget: int, reclaim: bool) -> None:
     named = [{"id": str(i), **one} for i, one in enumerate(given)]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.mcp.talking import ERAS, call, failure, note, talk, texts
 from tokenbox.mcp.roots import NoRoots, OutsideRoots, Roots
 from tokenbox.mcp.tools import Desk
@@ -175,7 +176,7 @@ def test_no_rule_above_a_root_is_read(project: Path) -> None:
 PIECES = st.sampled_from(["..", ".", "", "a", "b", "link", "up", "abs", "\0", "file", "ä", "/", "~"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(pieces=st.lists(PIECES, max_size=8), absolute=st.booleans())
 def test_whatever_the_path_what_is_read_is_inside(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[str], *, absolute: bool

@@ -108,7 +108,7 @@ def test_layouts_that_degrade(budget: int, tokenizer: str) -> None:
     summarized=st.sets(st.integers(0, 6)),
     soft=st.booleans(),
 )
-@settings(deadline=None, max_examples=examples(80))
+@settings(max_examples=examples(80))
 def test_blocks_with_summaries_made_on_the_way(
     budget: int, lengths: list[int], priorities: list[Priority], summarized: set[int], soft: bool
 ) -> None:

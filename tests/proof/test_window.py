@@ -128,7 +128,7 @@ MESSAGE = st.sampled_from(MESSAGES)
 
 
 @given(st.lists(MESSAGE, max_size=12), st.integers(0, 300), st.integers(0, 10), st.none() | st.integers(1, 4))
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 def test_any_window_replays(messages: list[Any], budget: int, low_water: int, turns: int | None) -> None:
     found: list[Evidence] = []
     with suppress(ContextCriticalOverflow):

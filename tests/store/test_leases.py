@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tokenbox.ledger.quota import Bucket, Quota, QuotaLevel, Take
 from tokenbox.store import leases
 from tokenbox.store.leases import LeasedQuotas
@@ -274,7 +275,7 @@ def test_what_nobody_takes_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_processes_together_are_never_over(seed: int, processes: int, faulty: bool) -> None:
     """Also where the store fails, and clients leave while it is asked. In the end it is exact."""
     rng = random.Random(seed)
