@@ -273,3 +273,76 @@ def test_read_results_beside_the_last_text_of_the_user_may_be_shortened() -> Non
     assert fitted.messages[3:] == chat[3:]
     with pytest.raises(ContextCriticalOverflow):
         fit(chat, 400, model="gpt-4o", pinned=[2])
+
+
+LONG: Final = "word " * 200
+
+
+@pytest.mark.parametrize(
+    "compaction",
+    [
+        {"type": "compaction", "id": "c", "encrypted_content": "abc" * 50},
+        {"role": "assistant", "content": [{"type": "compaction", "content": "They asked for the tide."}]},
+    ],
+    ids=["openai", "anthropic"],
+)
+def test_the_newest_compaction_stays_as_it_stands_for_everything_before_it(
+    compaction: dict[str, Any],
+) -> None:
+    chat = [
+        {"role": "user", "content": LONG},
+        compaction,
+        {"role": "user", "content": LONG},
+        newest := dict(compaction),
+        {"role": "assistant", "content": LONG},
+        {"role": "user", "content": "And now?"},
+        {"role": "assistant", "content": LONG},
+        last := {"role": "user", "content": "Thanks."},
+    ]
+    kept = fit(chat, 200, "o200k_base", steps=("exchanges",)).messages
+    assert len(kept) == 2 and kept[0] is newest and kept[1] is last  # noqa: PT018  # these two
+    assert fit([*chat[:2], last], 150, "o200k_base", steps=("exchanges",)).messages[0] is chat[1]
+
+
+@pytest.mark.parametrize("steps", [("rounds",), ("mask", "cut", "rounds", "exchanges")])
+def test_a_program_stays_with_its_calls_and_its_output(steps: tuple[str, ...]) -> None:
+    """Its calls come in several batches, and the server refuses a program without its output."""
+    caller = {"type": "program", "caller_id": "P"}
+
+    def called(identifier: str) -> list[dict[str, Any]]:
+        call = {
+            "type": "function_call",
+            "call_id": identifier,
+            "name": "f",
+            "arguments": "{}",
+            "caller": caller,
+        }
+        return [call, {"type": "function_call_output", "call_id": identifier, "output": LONG}]
+
+    one, two = called("a"), called("b")
+    program: list[dict[str, Any]] = [
+        {"type": "reasoning", "id": "r", "summary": []},
+        {"type": "program", "id": "p", "call_id": "P", "code": "f()", "fingerprint": "x"},
+        *(one[0], two[0], two[1], one[1]),
+        *called("c"),
+        {"type": "program_output", "id": "o", "call_id": "P", "result": LONG, "status": "completed"},
+    ]
+    search: list[dict[str, Any]] = [
+        {"type": "tool_search_call", "id": "s", "call_id": "S", "arguments": {}, "execution": "client"},
+        *called("d"),
+        {"type": "tool_search_output", "call_id": "S", "tools": []},
+    ]
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
+    answer = {"role": "assistant", "content": "Done."}
+    chat: list[dict[str, Any]] = [*asked, *program, answer, *asked, *search, answer, *asked]
+    names = [one.get("type") for one in chat]
+    seen = set()
+    for budget in range(140, 2_000, 60):
+        kept = [one.get("type") for one in fit(chat, budget, "o200k_base", steps=steps).messages]
+        for begins, ends in (("program", "program_output"), ("tool_search_call", "tool_search_output")):
+            assert (begins in kept) == (ends in kept)
+        assert kept.count("function_call") == kept.count("function_call_output")
+        has_program = names[1:10] == kept[1:10]
+        assert has_program or "program" not in kept
+        seen.add((has_program, "tool_search_call" in kept))
+    assert {(True, True), (False, True), (False, False)} <= seen

@@ -72,15 +72,18 @@ class Grouping:
     and reasoning that are separate items form one round until a result arrives. What a model says in it
     belongs to it, too: OpenAI refuses reasoning without the item that followed it, and that item without its
     reasoning. A user's text next to tool results (Anthropic's API) stays while it is the latest text of the
-    user; the results may be shortened.
+    user; the results may be shortened. So does the newest item in which a provider has summed up the items
+    before it.
     """
 
     def __init__(self) -> None:
         self._round: int | None = None
         self._waiting = Waiting()
-        self._is_open = False
+        self._is_open = self._answered = False
         self._thought = self._acted = False  # whether the open round has reasoning, and something after it
+        self._begun: set[object] = set()  # what a later item of the provider ends, such as a program
         self._held: int | None = None
+        self._compaction: int | None = None
 
     def take_into(self, window: Window, item: Item, size: int) -> int:
         """Append the item to the window and return its number there."""
@@ -99,13 +102,23 @@ class Grouping:
         )
         if item.is_system and placed.kind is not ItemKind.FIXED:
             window.pin(number)
-        if item.role is Role.USER:
-            if self._held is not None and self._held in window:
-                window.hold(self._held, held=False)
-            self._held = number if placed.kind is ItemKind.RESULT else None
-            if self._held is not None:
-                window.hold(number)
+        self._hold(window, item, number, placed.kind)
         return number
+
+    def _hold(self, window: Window, item: Item, number: int, kind: ItemKind) -> None:
+        """Protect what the model needs beside its last question, and nothing older."""
+        before = self._held, self._compaction
+        if item.role is Role.USER:
+            self._held = number if kind is ItemKind.RESULT else None
+        if item.is_compaction:
+            self._compaction = number
+        now = self._held, self._compaction
+        if now == before:
+            return
+        for held, numbers in ((False, before), (True, now)):
+            for one in numbers:
+                if one is not None and one in window:
+                    window.hold(one, held=held)
 
     def place(self, item: Item, number: int) -> Placement:
         """Return the placement of the item, which gets this number."""
@@ -113,7 +126,7 @@ class Grouping:
         if results:
             answers = sum(map(self._waiting.take, results))
             if self._round is not None and answers:
-                self._is_open = False
+                self._answered, self._is_open = True, bool(self._begun)
                 return Placement(ItemKind.RESULT, self._round, answers=answers)
             if item.role is not Role.USER:
                 return Placement(ItemKind.STRAY)
@@ -121,21 +134,28 @@ class Grouping:
             self._waiting.add(calls)
             self._thought |= item.is_thought
             self._acted |= not item.is_thought
+            self._begun |= {item.begins} - {None}
+            self._begun -= {item.ends}
+            self._is_open = bool(self._begun or self._waiting) or not self._answered
             said = ItemKind.RESULT if item.joins or self._waiting else ItemKind.ANSWER
             return Placement(ItemKind.CALL if calls else said, self._round, calls=len(calls))
         abandoned = self._round if self._waiting else None
         self._round, self._waiting, self._is_open = None, Waiting(), False
-        if calls or item.joins:
+        if calls or (item.joins and not item.is_compaction):
             self._round, self._waiting, self._is_open = number, Waiting(calls), item.joins
             self._thought, self._acted = item.is_thought, not item.is_thought
+            self._answered, self._begun = False, {item.begins} - {None}
             return Placement(ItemKind.CALL, None, len(calls), abandoned=abandoned)
         return Placement(_KINDS[item.role], None, abandoned=abandoned)
 
     def _belongs(self, item: Item) -> bool:
         """Return whether an item is a part of the open round: all but reasoning after a finished part."""
+        unfinished = bool(self._waiting or self._begun)
         if item.is_thought:
-            return bool(self._waiting) or not self._acted
-        return item.joins or (item.role is Role.ASSISTANT and (self._thought or bool(self._waiting)))
+            return unfinished or not self._acted
+        if item.is_compaction:
+            return unfinished
+        return item.joins or (item.role is Role.ASSISTANT and (self._thought or unfinished))
 
 
 _KINDS = {

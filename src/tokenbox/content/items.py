@@ -53,6 +53,15 @@ _ANTHROPIC_BLOCKS: Final = frozenset(
     """.split()
 )
 _RESULT: Final = "_tool_result"
+# Items of the provider that another item ends, and the key by which that names the first.
+_ENDS: Final = {
+    "program_output": ("program", "call_id"),
+    "tool_search_output": ("tool_search_call", "call_id"),
+    "handoff_output": ("handoff_call", "call_id"),
+    "multi_agent_call_output": ("multi_agent_call", "call_id"),
+    "mcp_approval_response": ("mcp_approval_request", "approval_request_id"),
+}
+_BEGINS: Final = dict(_ENDS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,31 @@ class Item:
     def is_thought(self) -> bool:
         """Whether it is the reasoning before another item of the assistant."""
         return self.joins and any(key == "reasoning_content" for key, _ in self.messages[0].source)
+
+    @property
+    def begins(self) -> object:
+        """What another item of the provider ends later, such as a program that calls tools; else None."""
+        key = _BEGINS.get(str(self._given.get("type")))
+        return None if key is None else self._given.get(key, self._given.get("id"))
+
+    @property
+    def ends(self) -> object:
+        """What it ends, as ``begins`` of that item; None if it ends nothing."""
+        _, key = _ENDS.get(str(self._given.get("type")), ("", ""))
+        return self._given.get(key)
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether it stands for everything before it, in a provider's own form."""
+        content = self._given.get("content")
+        blocks = content if isinstance(content, tuple) and not isinstance(content, Object) else ()
+        kinds = (dict(block).get("type") for block in blocks if isinstance(block, Object))
+        return "compaction" in (self._given.get("type"), *kinds)
+
+    @property
+    def _given(self) -> dict[str, Frozen]:
+        """The fields of an item that had another shape."""
+        return dict(self.raw) if isinstance(self.raw, Object) else {}
 
     @property
     def is_system(self) -> bool:
