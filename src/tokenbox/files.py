@@ -123,6 +123,30 @@ def turn(lock: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held(folder: str | os.PathLike[str], *, wait: bool = True) -> Iterator[bool]:
+    """Hold an exclusive lock on the folder; False if another process holds it, unless you ``wait``.
+
+    Windows cannot lock a folder. Raises ``OSError`` if it cannot be opened.
+    """
+    if sys.platform == "win32":
+        yield True
+        return
+    import fcntl  # only these systems have it
+
+    descriptor, is_held = os.open(folder, os.O_RDONLY), True
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_held = False
+        except OSError:  # a file system without locks
+            pass
+        yield is_held
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(path: Path) -> None:
     """Flush the entries of the folder to disk. Windows cannot do this for a folder."""
     if sys.platform == "win32":

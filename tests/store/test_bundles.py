@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ import tokenbox
 from tests.proof.examples import EXAMPLES, files_of, layout_evidence
 from tests.waiting import SECONDS
 from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.signing import new_key, public_key, signer_of
 from tokenbox.proof.verify import verify
 from tokenbox.store.bundle_files import FolderFiles, open_archive, open_bundle
 from tokenbox.store.bundle_log import LOG
@@ -29,6 +31,7 @@ from tokenbox.store.bundles import (
     ProofNotWritten,
     bundles_of,
     environment,
+    sign_bundle,
 )
 
 if TYPE_CHECKING:
@@ -393,3 +396,14 @@ def test_a_link_within_the_project_is_refused_too(tmp_path: Path) -> None:
     (tmp_path / ".tokenbox" / "proof").symlink_to("..")
     with pytest.raises(ProofNotWritten, match="is a link"):
         bundles_of(tmp_path)
+
+
+def test_of_signatures_that_are_added_at_once_none_is_lost(tmp_path: Path) -> None:
+    """Each was added to what had been read before, and the last one stayed."""
+    pairs = [new_key() for _ in range(4)]
+    signers = [signer_of(private, "key") for private, _ in pairs]
+    made = Bundles(tmp_path).write(layout_evidence())
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda signer: sign_bundle(made.path, [signer]), signers))
+    keys = [public_key(public, "key.pub") for _, public in pairs]
+    verify(FolderFiles(made.path), made.id, keys, threshold=len(keys))

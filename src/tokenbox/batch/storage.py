@@ -8,7 +8,6 @@ import io
 import os
 import shutil
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from tokenbox.batch.errors import InvalidAddress
 from tokenbox.errors import needing, without_password
-from tokenbox.files import sync_folder
+from tokenbox.files import held, sync_folder
 
 DRAFT = ".draft-"
 # What is read from a remote file at once, and what of that at a time, in bytes.
@@ -82,23 +81,10 @@ class LocalStorage:
     def held(self, folder: str) -> Iterator[bool]:
         """Hold the folder, made if necessary, during the context; False if another process holds it."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        if sys.platform == "win32":  # it cannot lock a folder
-            yield True
-            return
-        import fcntl  # only this system has it
-
-        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            is_free = True
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                is_free = False
-            except OSError:  # a file system without locks
-                pass
-            yield is_free
+            with held(folder, wait=False) as is_free:
+                yield is_free
         finally:
-            os.close(descriptor)
             with suppress(OSError):  # it has a run
                 Path(folder).rmdir()
 

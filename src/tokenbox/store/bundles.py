@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenbox.files import create, is_inside, replace, sync_folder
+from tokenbox.files import create, held, is_inside, replace, sync_folder
 from tokenbox.proof.bundle import ENVELOPE, MANIFEST, MAX_MANIFEST, VOLATILE, build
 from tokenbox.proof.errors import BundleInvalid, ProofError
 from tokenbox.proof.manifest import HEX, read_volatile
@@ -246,13 +246,12 @@ def sign_bundle(path: Path, signers: Sequence[SigningKey]) -> None:
     Raises :class:`ProofNotWritten`, and ``SignatureInvalid`` for an envelope that cannot be read.
     """
     files = FolderFiles(path)
-    manifest = files.read(MANIFEST, MAX_MANIFEST)
-    before = files.read(ENVELOPE, MAX_ENVELOPE) if (path / ENVELOPE).exists() else None
-    envelope = signed(manifest, STATEMENT_TYPE, signers, before)
-    if envelope == before:
-        return
     try:
-        replace(path / ENVELOPE, envelope, drafts=path.parent)
+        with held(path):  # others may add theirs
+            before = files.read(ENVELOPE, MAX_ENVELOPE) if (path / ENVELOPE).exists() else None
+            envelope = signed(files.read(MANIFEST, MAX_MANIFEST), STATEMENT_TYPE, signers, before)
+            if envelope != before:
+                replace(path / ENVELOPE, envelope, drafts=path.parent)
     except OSError as error:
         message = f"the signature of {path} cannot be written: {error.strerror or error}."
         raise ProofNotWritten(message, folder=str(path)) from error
