@@ -157,7 +157,8 @@ def test_a_row_that_kills_actors_is_set_aside(tmp_path: Path) -> None:
     rows = [{"id": number, "text": "hello " * number} for number in range(30)]
     rows[11]["text"] = DEADLY
     source = write_jsonl(tmp_path / "in.jsonl", rows)
-    found = batch.run(source, tmp_path / "out.jsonl", task="layout", budget=9, engine="ray", workers=1)
+    found = batch.run(source, tmp_path / "out.jsonl", task="layout", budget=9, engine="ray", workers=2)
+    assert found.workers == found.shards == 1  # not the number that was allowed
     assert found.tally.errors == {"row_kills_workers": 1}
     assert [row["error"] is not None for row in read_jsonl(tmp_path / "out.jsonl")].index(True) == 11
 

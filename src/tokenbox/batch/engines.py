@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.errors import InvalidPlan
@@ -27,8 +28,27 @@ class EngineName(StrEnum):
     RAY = "ray"
 
 
-Engine = Callable[["BatchPlan", Sequence["Job"]], Iterator["Event"]]
-"""An engine yields marks and records, and raises ``BatchError``. Closing the iterator stops all work."""
+class Engine(Protocol):
+    """It compiles shards in ``workers``, whose number a cluster tells only during the run."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def run(self) -> Callable[[BatchPlan, Sequence[Job]], Iterator[Event]]:
+        """Yield marks and records, and raise ``BatchError``. Closing the iterator stops all work."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """An engine of this machine."""
+
+    name: EngineName
+    workers: int
+    run: Callable[[BatchPlan, Sequence[Job]], Iterator[Event]]
 
 
 def run_inline(plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
@@ -49,8 +69,8 @@ def engine_of(
     address: str | None = None,
     size: int = 0,
     shards: int = 1,
-) -> tuple[Engine, EngineName, int]:
-    """Return the engine, its name (``auto`` resolved) and its number of workers.
+) -> Engine:
+    """Return the engine; ``auto`` is resolved.
 
     ``size``: bytes of the input. Raises ``MissingExtra`` if Ray is not installed, and :class:`InvalidPlan`
     for an option that the engine does not have.
@@ -65,11 +85,10 @@ def engine_of(
         if address is not None:
             name = EngineName.RAY
     if name is EngineName.INLINE:
-        return run_inline, name, 1
+        return LocalEngine(name, 1, run_inline)
     if name is EngineName.PROCESS:
         count = max(1, min(workers or cores(), shards))
-        return partial(run_processes, count), name, count
+        return LocalEngine(name, count, partial(run_processes, count))
     from tokenbox.batch.on_ray import RayEngine  # an extra
 
-    engine = RayEngine(workers, address)
-    return engine.run, name, engine.workers
+    return RayEngine(workers, address)

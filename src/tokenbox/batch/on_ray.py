@@ -90,22 +90,23 @@ class RayEngine:
     ``workers``: actors with one CPU each. Default: one per CPU of the cluster.
     """
 
+    name = "ray"
+
     def __init__(self, workers: int | None, address: str | None) -> None:
         self._address = address
         self._ray = _ray()
+        self._given = workers
         self.workers = workers or max(1, cores())
-        self._given = workers is not None
 
     def run(self, plan: BatchPlan, jobs: Sequence[Job]) -> Iterator[Event]:
         if not jobs:
             return
         with self._connected():
-            if self._address is not None and not self._given:
-                self.workers = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-            count = min(self.workers, len(jobs))
-            expected = bytes_of(jobs, count)
             try:
-                yield from run_workers(lambda: ActorWorker(self._ray, plan, expected), count, jobs)
+                wanted = self._given or int(self._ray.cluster_resources().get("CPU", 1))
+                self.workers = max(1, min(wanted, len(jobs)))
+                expected = bytes_of(jobs, self.workers)
+                yield from run_workers(lambda: ActorWorker(self._ray, plan, expected), self.workers, jobs)
             except TokenboxError:
                 raise
             except Exception as error:  # noqa: BLE001  # a cluster that is gone raises anything
@@ -132,7 +133,7 @@ class RayEngine:
         # `local` starts a new Ray even if another one runs on this machine.
         where: dict[str, Any] = {
             "address": "local",
-            "num_cpus": self.workers,
+            "num_cpus": self._given or max(1, cores()),
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",
         }

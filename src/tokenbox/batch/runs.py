@@ -115,7 +115,7 @@ def run(
     if planned is not None:
         planned(sharded, warning)
     # An option that the engine does not have must not cost an existing output.
-    engine, name, workers = engine_of(
+    engine = engine_of(
         _engine_for(options.engine, source, output),
         workers=options.workers,
         address=options.address,
@@ -127,7 +127,7 @@ def run(
     with held(places):
         prepare(places, record, before, resume=options.resume, overwrite=options.overwrite)
         jobs = _jobs(sharded, plan, places, options, price, before)
-        records = _compiled(partial(engine, plan), jobs, places, watch)
+        records = _compiled(partial(engine.run, plan), jobs, places, watch)
         if not places.is_folder:
             assemble(places, plan, record, records)
         remove_stale(places, len(records))
@@ -143,8 +143,8 @@ def run(
         task=plan.task.value,
         input=without_password(source),
         output=without_password(places.output),
-        engine=name.value,
-        workers=workers,
+        engine=str(engine.name),
+        workers=engine.workers,
         digest=digest_of(records),
         shards=len(records),
         reused=sum(shard.reused for shard in records),
