@@ -29,15 +29,15 @@ def job(number: int) -> Job:
 
 def test_the_rows_that_were_compiled_when_workers_were_killed_are_known() -> None:
     killed = job(1).after_kill(Mark(1, 4, 6))
-    assert killed.strikes == {4: 1, 5: 1}
-    assert killed.after_kill(Mark(1, 5, 6)).strikes == {4: 1, 5: 2}
+    assert killed.kills == {4: 1, 5: 1}
+    assert killed.after_kill(Mark(1, 5, 6)).kills == {4: 1, 5: 2}
     reading = Mark(1, 6, 6)
     with pytest.raises(WorkersFailed, match="at its row 6"):
         killed.after_kill(reading).after_kill(reading).after_kill(reading)
 
 
 class Fake:
-    """A worker that may be killed at the first rows of a job. Its records have the strikes as bytes."""
+    """A worker that may be killed at the first rows of a job. Its records have the kills as bytes."""
 
     def __init__(self, *, dies: bool) -> None:
         self.dies = dies
@@ -49,7 +49,7 @@ class Fake:
         yield Mark(job.shard.number, 0, 2)
         if self.dies:
             raise WorkerDied(": killed")
-        yield ShardRecord(job.shard.number, "", "", "", len(job.strikes), Tally())
+        yield ShardRecord(job.shard.number, "", "", "", len(job.kills), Tally())
 
     def stop(self) -> None:
         self.stopped = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from tokenbox.mcp.tools import Desk
+from tokenbox.mcp.tools import SharedState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ ERAS = ("legacy", "auto")
 
 
 def talk(
-    server: Any,  # noqa: ANN401  # a desk, or anything that a client accepts: a command line, an address
+    server: Any,  # noqa: ANN401  # a SharedState, or what a client accepts: a command line, an address
     conversation: Talk,
     *,
     roots: Sequence[Path] | None = None,
@@ -31,7 +31,7 @@ def talk(
 ) -> None:
     """Run the conversation. ``roots`` is read at each request of the server; None: no roots.
 
-    ``started``: the roots with which the server of a desk is started.
+    ``started``: the roots with which the server of a SharedState is started.
     """
     import mcp_types as types
     from mcp import Client
@@ -47,7 +47,7 @@ def talk(
 
     async def run() -> None:
         callback = None if roots is None else listed
-        served = make_server(server, started) if isinstance(server, Desk) else server
+        served = make_server(server, started) if isinstance(server, SharedState) else server
         async with Client(served, mode=mode, list_roots_callback=callback) as client:
             try:
                 await conversation(client)

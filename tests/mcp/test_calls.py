@@ -12,7 +12,7 @@ import pytest
 from tests.mcp.talking import call, failure, talk
 from tests.waiting import SECONDS, until
 from tokenbox.mcp.calls import TEXTS, WHOLE
-from tokenbox.mcp.tools import TOOLS, Desk
+from tokenbox.mcp.tools import TOOLS, SharedState
 from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Waiting(BaseTokenizer):
 
 
 @dataclass(frozen=True, slots=True)
-class SlowDesk(Desk):
+class SlowState(SharedState):
     waiting: Waiting = field(default_factory=Waiting)
 
     def counter(self, arguments: Mapping[str, Any]) -> Tokenizer:
@@ -53,44 +53,44 @@ class SlowDesk(Desk):
 
 @pytest.mark.slow
 def test_a_ping_is_answered_while_a_pack_is_made(project: Path) -> None:
-    desk = SlowDesk()
+    state = SlowState()
 
     async def conversation(client: Client) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(call_pack, client)
-            await anyio.to_thread.run_sync(until, desk.waiting.entered.is_set)
+            await anyio.to_thread.run_sync(until, state.waiting.entered.is_set)
             await client.send_ping()
-            assert not desk.waiting.free.is_set()
+            assert not state.waiting.free.is_set()
             await call(client, "count", text="other tools too")
-            desk.waiting.free.set()
+            state.waiting.free.set()
 
     async def call_pack(client: Client) -> None:
         await call(client, "pack", path=".")
 
-    talk(desk, conversation, roots=[project])
+    talk(state, conversation, roots=[project])
 
 
 def test_a_call_that_is_taken_back_ends(project: Path) -> None:
-    desk = SlowDesk()
+    state = SlowState()
     for n in range(300):
         (project / f"file{n}.txt").write_text(f"text {n}")
 
     async def conversation(client: Client) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "pack", {"path": "."})
-            await anyio.to_thread.run_sync(until, desk.waiting.entered.is_set)
+            await anyio.to_thread.run_sync(until, state.waiting.entered.is_set)
             group.cancel_scope.cancel()
         await client.send_ping()  # the cancellation was read before it
-        desk.waiting.free.set()
+        state.waiting.free.set()
         threads = [t for t in threading.enumerate() if "AnyIO worker" in t.name]
         assert threads
         # The texts of the pack are never counted to the end: one slice of them is.
-        before = desk.waiting.counts
+        before = state.waiting.counts
         await call(client, "count", text="and the server goes on")
-        assert desk.waiting.counts - before <= 64
+        assert state.waiting.counts - before <= 64
 
-    talk(desk, conversation, roots=[project])
-    assert desk.waiting.counts <= 64
+    talk(state, conversation, roots=[project])
+    assert state.waiting.counts <= 64
 
 
 def test_many_calls_at_once(project: Path) -> None:
@@ -106,7 +106,7 @@ def test_many_calls_at_once(project: Path) -> None:
         assert len(answers) == 20
         assert len(set(answers)) == 1
 
-    talk(Desk(), conversation, roots=[project])
+    talk(SharedState(), conversation, roots=[project])
 
 
 HOSTILE: Sequence[object] = (
@@ -153,4 +153,4 @@ def test_hostile_arguments_are_answered(project: Path, tool: str) -> None:
         assert await failure(client, tool, **{**good[tool], "surprise\n\u202e": 1}) == "invalid_arguments"
         await client.send_ping()
 
-    talk(Desk("gpt-4o"), conversation, roots=[project])
+    talk(SharedState("gpt-4o"), conversation, roots=[project])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tests.mcp.talking import ERAS, call, failure, note, talk, texts
 from tokenbox.mcp.roots import NoRoots, OutsideRoots, Roots
-from tokenbox.mcp.tools import Desk
+from tokenbox.mcp.tools import SharedState
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -82,7 +82,7 @@ def test_paths_that_lead_out_are_refused(project: Path, mode: str) -> None:
         focus = ["../outside/secret.txt"]
         assert await failure(client, "pack", path=".", focus=focus, budget=300) == "focus_not_found"
 
-    talk(Desk(), conversation, roots=[project], mode=mode)
+    talk(SharedState(), conversation, roots=[project], mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -93,14 +93,14 @@ def test_without_roots_nothing_is_read(project: Path, mode: str) -> None:
             assert await failure(client, "verify", path=path) == "no_roots"
         await call(client, "count", text="what is not a file needs no roots")
 
-    talk(Desk(), refused, mode=mode)
-    talk(Desk(), refused, roots=[], mode=mode)
+    talk(SharedState(), refused, mode=mode)
+    talk(SharedState(), refused, roots=[], mode=mode)
 
     async def allowed(client: Client) -> None:
         await call(client, "pack", path=".")
         assert await failure(client, "pack", path="..") == "outside_roots"
 
-    talk(Desk(), allowed, started=[str(project)], mode=mode)
+    talk(SharedState(), allowed, started=[str(project)], mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -114,12 +114,12 @@ def test_a_client_has_no_roots_beyond_those_of_the_start(project: Path, mode: st
         assert await failure(client, "pack", path=str(project / "notes.md")) == "outside_roots"
 
     for roots in ([Path("/")], [project], [project / "src"]):
-        talk(Desk(), conversation, started=started, roots=roots, mode=mode)
+        talk(SharedState(), conversation, started=started, roots=roots, mode=mode)
 
     async def elsewhere(client: Client) -> None:
         assert await failure(client, "pack", path=".") == "no_roots"
 
-    talk(Desk(), elsewhere, started=started, roots=[project.parent / "outside"], mode=mode)
+    talk(SharedState(), elsewhere, started=started, roots=[project.parent / "outside"], mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -141,7 +141,7 @@ def test_roots_that_change_hold_from_the_next_call(project: Path, mode: str) -> 
         await call(client, "pack", path="secret.txt")
         assert await failure(client, "pack", path=".") == "outside_roots"  # which of the two?
 
-    talk(Desk(), conversation, roots=roots, mode=mode)
+    talk(SharedState(), conversation, roots=roots, mode=mode)
 
 
 def test_a_name_of_a_root_is_no_root_beside_it(project: Path) -> None:
@@ -170,7 +170,7 @@ def test_no_rule_above_a_root_is_read(project: Path) -> None:
         blocks = await call(client, "pack", path=".")
         assert note(blocks)["files"] == {"full": 4}
 
-    talk(Desk(), conversation, roots=[project])
+    talk(SharedState(), conversation, roots=[project])
 
 
 PIECES = st.sampled_from(["..", ".", "", "a", "b", "link", "up", "abs", "\0", "file", "ä", "/", "~"])

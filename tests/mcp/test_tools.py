@@ -10,8 +10,8 @@ import pytest
 import tokenbox
 from tests.mcp.talking import ERAS, call, failure, note, talk
 from tokenbox import proof
-from tokenbox.mcp.answers import Kept, Shelf
-from tokenbox.mcp.tools import TOOLS, Desk
+from tokenbox.mcp.answers import AnswerStore, StoredAnswer
+from tokenbox.mcp.tools import TOOLS, SharedState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def test_clients_are_told_the_tools() -> None:
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed.tools)
 
     for mode in ERAS:
-        talk(Desk(), conversation, mode=mode)
+        talk(SharedState(), conversation, mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -58,7 +58,7 @@ def test_a_pack_is_what_the_library_packs(project: Path, mode: str) -> None:
         again = await call(client, "pack", path=".", budget=700.0, query="cart_7", model=MODEL)
         assert again[0] == text
 
-    talk(Desk(), conversation, roots=[project], mode=mode)
+    talk(SharedState(), conversation, roots=[project], mode=mode)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -87,7 +87,7 @@ def test_what_is_left_out_comes_back_byte_for_byte(project: Path, mode: str) -> 
         explained, _ = await call(client, "explain", handle=handle)
         assert all(name in explained for name in ("src/cart.py", "src/mail.py", "notes.md"))
 
-    talk(Desk(), conversation, roots=[project], mode=mode)
+    talk(SharedState(), conversation, roots=[project], mode=mode)
 
 
 def test_no_answer_is_over_its_tokens(project: Path) -> None:
@@ -105,7 +105,7 @@ def test_no_answer_is_over_its_tokens(project: Path) -> None:
         assert sum(count.total for count in counts) <= 20_000
         assert note(blocks)["rest"]["characters"] > 400_000
 
-    talk(Desk(), conversation, roots=[project])
+    talk(SharedState(), conversation, roots=[project])
 
 
 def test_a_server_has_a_model_and_a_limit_of_its_own(project: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_server_has_a_model_and_a_limit_of_its_own(project: Path) -> None:
         (counted,) = await call(client, "count", text="hello world")
         assert json.loads(counted) == {"total": 2, "exact": True, "at_most": 2, "by": "text"}
 
-    talk(Desk(MODEL, 600), conversation, roots=[project])
+    talk(SharedState(MODEL, 600), conversation, roots=[project])
 
 
 def test_counts_are_those_of_the_library() -> None:
@@ -133,7 +133,7 @@ def test_counts_are_those_of_the_library() -> None:
         (counted,) = await call(client, "count", text="a", model="no such model")
         assert json.loads(counted)["exact"] is False
 
-    talk(Desk(), conversation)
+    talk(SharedState(), conversation)
 
 
 def test_chunks_that_are_not_shown_are_kept() -> None:
@@ -158,7 +158,7 @@ def test_chunks_that_are_not_shown_are_kept() -> None:
         assert await failure(client, "select", chunks=[7], budget=2) == "invalid_content"
         assert await failure(client, "select", chunks=[{"text": "a", "priority": "x"}]) == "invalid_content"
 
-    talk(Desk(), conversation)
+    talk(SharedState(), conversation)
 
 
 def test_a_proof_is_verified(project: Path) -> None:
@@ -191,23 +191,23 @@ def test_a_proof_is_verified(project: Path) -> None:
         (said,) = await call(client, "verify", path="src")
         assert json.loads(said)["ok"] is False
 
-    talk(Desk(), conversation, roots=[project])
+    talk(SharedState(), conversation, roots=[project])
 
 
 def test_the_shelf_forgets_the_oldest_first() -> None:
-    shelf = Shelf(room=1_000)
-    first, second = shelf.put(Kept("a" * 400)), shelf.put(Kept("b" * 400))
-    shelf.get(first)
-    third = shelf.put(Kept("c" * 400))
-    assert shelf.get(first).text == "a" * 400
-    assert shelf.get(third).text == "c" * 400
+    answers = AnswerStore(room=1_000)
+    first, second = answers.put(StoredAnswer("a" * 400)), answers.put(StoredAnswer("b" * 400))
+    answers.get(first)
+    third = answers.put(StoredAnswer("c" * 400))
+    assert answers.get(first).text == "a" * 400
+    assert answers.get(third).text == "c" * 400
     with pytest.raises(tokenbox.TokenboxError, match="call pack or select again"):
-        shelf.get(second)
+        answers.get(second)
     # What would push out everything else is kept without its parts, and is not refused.
-    large = shelf.put(Kept("d" * 100, {"x": b"x" * 2_000}))
-    assert shelf.get(large) == Kept("d" * 100)
+    large = answers.put(StoredAnswer("d" * 100, {"x": b"x" * 2_000}))
+    assert answers.get(large) == StoredAnswer("d" * 100)
     # The same text of two folders is one; with other parts it is another.
-    same = shelf.put(Kept("e", folders=("/a",)))
-    assert shelf.put(Kept("e", folders=("/b",))) == same
-    assert set(shelf.get(same).folders) == {"/a", "/b"}
-    assert shelf.put(Kept("e", {"x": b"1"})) != shelf.put(Kept("e", {"x": b"2"}))
+    same = answers.put(StoredAnswer("e", folders=("/a",)))
+    assert answers.put(StoredAnswer("e", folders=("/b",))) == same
+    assert set(answers.get(same).folders) == {"/a", "/b"}
+    assert answers.put(StoredAnswer("e", {"x": b"1"})) != answers.put(StoredAnswer("e", {"x": b"2"}))

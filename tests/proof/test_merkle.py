@@ -59,7 +59,7 @@ def test_the_vectors_of_certificate_transparency() -> None:
 
 @given(st.lists(st.binary(max_size=3), max_size=40), st.data())
 def test_as_the_slow_tree(entries: list[bytes], data: st.DataObject) -> None:
-    hashes, growing = grown(entries), merkle.Growing()
+    hashes, growing = grown(entries), merkle.GrowingRoot()
     assert len(hashes) == merkle.stored(len(entries))
     for size in range(len(entries) + 1):
         assert merkle.root(size, hashes.__getitem__) == slow_root(entries[:size]) == growing.root

@@ -43,7 +43,7 @@ def evidence_of_run(
     identity: Mapping[str, object],
 ) -> Evidence:
     """Return the evidence of a run. It contains the names of files, but no rows."""
-    root = merkle.Growing()
+    root = merkle.GrowingRoot()
     for record in records:
         root.add(record.output.encode())
     return Evidence(

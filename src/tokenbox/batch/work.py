@@ -90,7 +90,7 @@ class Job:
     """A shard to compile. ``part`` and ``record``: the addresses of its results and of its record.
 
     ``known``: the record of an earlier run, not yet verified; ``assembled``: its part is in the output, which
-    is verified. ``strikes``: the number of workers killed at each row, or (-1) while reading. ``types``: the
+    is verified. ``kills``: the number of workers killed at each row, or (-1) while reading. ``types``: the
     Arrow types of the columns kept from Parquet.
     """
 
@@ -102,7 +102,7 @@ class Job:
     fail_fast: bool = False
     known: ShardRecord | None = None
     assembled: bool = False
-    strikes: Mapping[int, int] = field(default_factory=dict)
+    kills: Mapping[int, int] = field(default_factory=dict)
     types: Mapping[str, Any] = field(default_factory=dict)
 
     def after_kill(self, mark: Mark) -> Job:
@@ -110,10 +110,10 @@ class Job:
 
         Raises :class:`WorkersFailed` if workers are killed while reading, not by a row.
         """
-        strikes = dict(self.strikes)
+        kills = dict(self.kills)
         for row in range(mark.first, mark.last) or (-1,):
-            strikes[row] = strikes.get(row, 0) + 1
-        if strikes.get(-1, 0) >= KILLS:
+            kills[row] = kills.get(row, 0) + 1
+        if kills.get(-1, 0) >= KILLS:
             file = without_password(self.shard.files[0])
             raise WorkersFailed(
                 f"{KILLS} workers were killed while reading shard {self.shard.number} at its row "
@@ -122,7 +122,7 @@ class Job:
                 shard=self.shard.number,
                 row=mark.first,
             )
-        return replace(self, strikes=strikes)
+        return replace(self, kills=kills)
 
 
 # The formats whose shards are measured in bytes.
@@ -207,7 +207,7 @@ def _mark(number: int, tally: Tally, first: int, last: int) -> Mark:
 def _steps(job: Job, first: int, size: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges of rows to compile together: single rows if a worker was killed in the chunk."""
     rows = range(first, first + size)
-    if any(row in job.strikes for row in rows):
+    if any(row in job.kills for row in rows):
         yield from ((row, row + 1) for row in rows)
     else:
         yield first, first + size
@@ -216,7 +216,7 @@ def _steps(job: Job, first: int, size: int) -> Iterator[tuple[int, int]]:
 def _results(
     job: Job, compiler: RowCompiler, chunk: Chunk, first: int, last: int, start: int
 ) -> Sequence[RowResult]:
-    if job.strikes.get(first, 0) >= KILLS:
+    if job.kills.get(first, 0) >= KILLS:
         error = RowKillsWorkers(
             f"{KILLS} workers were killed while compiling this row, so it was skipped. "
             "Compile it alone to see why: tokenbox batch --engine inline.",

@@ -39,12 +39,12 @@ def mcp(
     with needing("the MCP server", "mcp"):
         from tokenbox.mcp.run import serve_http, serve_stdio
         from tokenbox.mcp.server import make_server
-    from tokenbox.mcp.tools import Desk
+    from tokenbox.mcp.tools import SharedState
 
     roots = tuple(_folder(path) for path in root or ())
     if model is not None:
         counters.text_counter(model, None)  # an unknown model is an error now, not at the first call
-    server = make_server(Desk(model, max_tokens, trusted_keys()), roots)
+    server = make_server(SharedState(model, max_tokens, trusted_keys()), roots)
     if not http:
         serve_stdio(server)
         return

@@ -40,7 +40,7 @@ _WHY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class AmbiguousScalar:
     """A plain scalar that YAML 1.1 and 1.2 interpret differently, or that no key accepts.
 
     All validators reject it. ``why`` follows the scalar, as ``written``, in the message.
@@ -55,7 +55,7 @@ class Odd:
 
 
 def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
-    """Parse ``text``. ``no``, dates, octals and the like become :class:`Odd`, floats Decimal."""
+    """Parse ``text``. ``no``, dates, octals and the like become :class:`AmbiguousScalar`, floats Decimal."""
     builder = None
     try:
         builder = _Builder(yaml.SafeLoader(text), name, first_line)
@@ -225,8 +225,8 @@ class _Builder:
 
 
 def _plain(kind: str, text: str) -> object:
-    """Return the value of a plain scalar that YAML 1.1 and 1.2 interpret alike; otherwise an Odd."""
-    value: object = Odd(text, _WHY.get(kind, "which has a meaning of its own in YAML"))
+    """Return the value of a plain scalar that YAML 1.1 and 1.2 interpret alike, else an AmbiguousScalar."""
+    value: object = AmbiguousScalar(text, _WHY.get(kind, "which has a meaning of its own in YAML"))
     if kind == "null":
         value = None
     elif kind == "bool" and text.lower() in ("true", "false"):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from tokenbox.content.section import meant_field
 from tokenbox.content.weight import exact_weight
 from tokenbox.documents.source import DocumentCode, PlacedValue, shorten
-from tokenbox.documents.syntax_yaml import Odd
+from tokenbox.documents.syntax_yaml import AmbiguousScalar
 from tokenbox.integers import MAX_INTEGER, meant_figure
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -66,7 +66,7 @@ def text(given: PlacedValue) -> str:
     value = given.value
     if not isinstance(value, str):
         quoted = ""
-        if isinstance(value, bool | int | float | Decimal | Odd):
+        if isinstance(value, bool | int | float | Decimal | AmbiguousScalar):
             quoted = f' Put it in quotes: "{plain(given.source.written.get(given.path, value))}".'
         _wrong_type(given, "text", quoted)
     if not value.isascii():
@@ -201,7 +201,7 @@ def described(value: object) -> str:
 
 def plain(value: object) -> str:
     """Return a scalar as text; long numbers by their size."""
-    if isinstance(value, Odd):
+    if isinstance(value, AmbiguousScalar):
         return value.written
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -215,7 +215,7 @@ def _whole_number(given: PlacedValue, least: int) -> int:
     """Return an integer of at least ``least``. 8000.0 is an integer too, as in JSON Schema."""
     value = given.value
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        written = value.written if isinstance(value, Odd) else value
+        written = value.written if isinstance(value, AmbiguousScalar) else value
         _wrong_type(given, "a whole number", meant_figure(written))
     exact = Decimal(repr(value)) if isinstance(value, float) else value
     if isinstance(exact, Decimal) and exact.is_finite() and exact != exact.to_integral_value():
@@ -234,7 +234,7 @@ def _wrong_type(given: PlacedValue, expected: str, hint: str = "") -> NoReturn:
 
 _WORDS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
     (type(None), lambda _: "null"),
-    (Odd, lambda value: value.says),
+    (AmbiguousScalar, lambda value: value.says),
     (bool, lambda value: f"the boolean {plain(value)}"),
     ((int, float, Decimal), lambda value: f"the number {plain(value)}"),
     (str, lambda value: f"the text {shorten(value)}"),

@@ -26,7 +26,7 @@ _MAX_FOLDERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredAnswer:
     """A text, and the data behind it.
 
     ``parts``: full texts of what it shows in part or not at all, by name. ``about``: its explanation.
@@ -51,16 +51,16 @@ class Kept:
         return len(self.text.encode()) + len(self.about) + sum(map(len, self.parts.values()))
 
 
-class Shelf:
+class AnswerStore:
     """The texts by handle, in at most ``room`` bytes. Thread-safe."""
 
     def __init__(self, room: int = ROOM) -> None:
         self._room = room
         self._used = 0
-        self._kept: OrderedDict[str, tuple[Kept, int]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[StoredAnswer, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def put(self, kept: Kept) -> str:
+    def put(self, kept: StoredAnswer) -> str:
         """Store a text and return its handle. One larger than half the room is stored without its parts."""
         size = kept.size
         if size > self._room // 2 and kept.parts:
@@ -76,7 +76,7 @@ class Shelf:
                 self._used -= self._kept.popitem(last=False)[1][1]
         return handle
 
-    def get(self, handle: str) -> Kept:
+    def get(self, handle: str) -> StoredAnswer:
         """Return the text of a handle. Raises ``UnknownHandle``."""
         with self._lock:
             if handle not in self._kept:
@@ -109,11 +109,11 @@ def size(blocks: list[str], tokenizer: Tokenizer) -> int:
 
 
 def answered(
-    kept: Kept,
+    kept: StoredAnswer,
     note: Mapping[str, object],
     max_tokens: int,
     tokenizer: Tokenizer,
-    shelf: Shelf,
+    answers: AnswerStore,
     *,
     start: int = 0,
 ) -> list[str]:
@@ -122,7 +122,7 @@ def answered(
     The note's ``rest`` has a handle for what does not fit. The first blocks of an answer and of the answers
     to its handles concatenate to the text, byte for byte. Raises :class:`InvalidBudget` if no character fits.
     """
-    handle = shelf.put(kept)
+    handle = answers.put(kept)
     text = kept.text[start:]
     whole = [text, as_json({"handle": handle, **note})]
     if size(whole, tokenizer) <= max_tokens:

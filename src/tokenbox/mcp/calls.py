@@ -105,7 +105,7 @@ def checked(arguments: tuple[Argument, ...], given: Mapping[str, Any]) -> dict[s
 _BATCH: Final = 64
 
 
-class Stopped(Exception):  # not an error: the client cancelled the call
+class CallCancelled(Exception):  # not an error: the client cancelled the call
     """The call was cancelled."""
 
 
@@ -121,9 +121,9 @@ class CallProgress:
         self.total = total
 
     def advance(self, number: int = 1) -> None:
-        """Add completed steps. Raises :class:`Stopped`."""
+        """Add completed steps. Raises :class:`CallCancelled`."""
         if self._stop.is_set():
-            raise Stopped
+            raise CallCancelled
         self.done = min(self.done + number, self.total)
 
     def stop(self) -> None:
@@ -133,12 +133,12 @@ class CallProgress:
         self.done = self.total
 
 
-class JobCounts(CountCache):
+class CallCounts(CountCache):
     """The shared cache of counts, used by one call. Counting stops if the call is cancelled."""
 
-    def __init__(self, job: CallProgress) -> None:
+    def __init__(self, progress: CallProgress) -> None:
         super().__init__(1)
-        self._job = job
+        self._progress = progress
 
     def count_batch(
         self, tokenizer: Tokenizer, texts: Sequence[str], digests: Sequence[bytes] | None = None
@@ -146,7 +146,7 @@ class JobCounts(CountCache):
         found: list[int] = []
         for start in range(0, len(texts), _BATCH):
             batch = slice(start, start + _BATCH)
-            self._job.advance(len(texts[batch]))
+            self._progress.advance(len(texts[batch]))
             known = None if digests is None else digests[batch]
             found += DEFAULT_CACHE.count_batch(tokenizer, texts[batch], known)
         return found

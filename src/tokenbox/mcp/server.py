@@ -18,9 +18,9 @@ from pydantic import ValidationError
 
 from tokenbox.__about__ import __version__
 from tokenbox.errors import TokenboxError
-from tokenbox.mcp.calls import CallProgress, Stopped, checked, schema
+from tokenbox.mcp.calls import CallCancelled, CallProgress, checked, schema
 from tokenbox.mcp.roots import NoRoots, Roots
-from tokenbox.mcp.tools import TOOLS, Desk, ToolRun
+from tokenbox.mcp.tools import TOOLS, SharedState, ToolRun
 from tokenbox.render.lines import printable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _MAX_MESSAGE: Final = 2_000
 _ROOTS: Final = "roots"
 
 
-def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
+def make_server(state: SharedState, started: Sequence[str] = ()) -> Server[Any]:
     """Build the server. ``started``: the folders of ``--root`` with links resolved."""
     threads = anyio.CapacityLimiter(_MAX_CALLS)
 
@@ -62,9 +62,9 @@ def make_server(desk: Desk, started: Sequence[str] = ()) -> Server[Any]:
             roots = await _roots(context, params, started) if tool.reads else Roots(None)
             if isinstance(roots, types.InputRequiredResult):
                 return roots
-            job = CallProgress()
-            call = ToolRun(desk, arguments, roots, job)
-            return _result(await _in_thread(context, job, lambda: tool.run(call), threads))
+            progress = CallProgress()
+            call = ToolRun(state, arguments, roots, progress)
+            return _result(await _in_thread(context, progress, lambda: tool.run(call), threads))
         except TokenboxError as error:
             return _failure(f"{error.message[:_MAX_MESSAGE]} ({error.code})")
         except Exception as error:  # noqa: BLE001  # the last line of defence: the server continues
@@ -121,16 +121,16 @@ async def _roots(
 
 
 async def _in_thread(
-    context: Context, job: CallProgress, work: Callable[[], list[str]], threads: anyio.CapacityLimiter
+    context: Context, progress: CallProgress, work: Callable[[], list[str]], threads: anyio.CapacityLimiter
 ) -> list[str]:
     """Run ``work`` in a thread, and report its progress. After a cancellation the thread ends soon."""
     reported = 0
 
     async def report() -> None:
         nonlocal reported
-        if job.done > reported:
-            reported = job.done
-            await context.session.report_progress(reported, job.total)
+        if progress.done > reported:
+            reported = progress.done
+            await context.session.report_progress(reported, progress.total)
 
     async def report_repeatedly() -> None:
         while True:
@@ -141,7 +141,7 @@ async def _in_thread(
         # A task group would wrap an exception in an exception group.
         try:
             return work()
-        except (Exception, Stopped) as error:  # noqa: BLE001  # becomes the answer
+        except (Exception, CallCancelled) as error:  # noqa: BLE001  # becomes the answer
             return error
 
     try:
@@ -150,10 +150,10 @@ async def _in_thread(
             found = await anyio.to_thread.run_sync(guarded, abandon_on_cancel=True, limiter=threads)
             group.cancel_scope.cancel()
     finally:
-        job.stop()
+        progress.stop()
     if isinstance(found, Exception):
         raise found
-    job.finish()
+    progress.finish()
     await report()
     return found
 

@@ -11,7 +11,7 @@ from tokenbox import api, counters, folder
 from tokenbox.compose.selection import Chunk, Selection
 from tokenbox.conversation.record import UnknownHandle
 from tokenbox.integers import digits
-from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, Kept, Shelf, answered, as_json
+from tokenbox.mcp.answers import AT, DEFAULT_TOKENS, NOTE_ROOM, AnswerStore, StoredAnswer, answered, as_json
 from tokenbox.mcp.calls import (
     CHUNKS,
     MESSAGES,
@@ -19,9 +19,9 @@ from tokenbox.mcp.calls import (
     TEXTS,
     WHOLE,
     Argument,
+    CallCounts,
     CallProgress,
     InvalidArguments,
-    JobCounts,
 )
 from tokenbox.mcp.roots import OutsideRoots, Roots
 from tokenbox.proof.errors import BundleInvalid
@@ -40,7 +40,7 @@ _FORMS: Final = {"FULL": "full", "FOCUSED": "in_part", "OUTLINE": "outline", "LI
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class SharedState:
     """The state that all calls of a server share. ``model``: the default of a call.
 
     ``keys``: one of them must have signed a bundle; None checks no signature.
@@ -49,7 +49,7 @@ class Desk:
     model: str | None = None
     max_tokens: int = DEFAULT_TOKENS
     keys: Sequence[PublicKey] | None = None
-    shelf: Shelf = field(default_factory=Shelf)
+    answers: AnswerStore = field(default_factory=AnswerStore)
 
     def counter(self, arguments: Mapping[str, Any]) -> Tokenizer:
         """Return the tokenizer of the call, else of the server. Raises ``TokenizerError``."""
@@ -64,12 +64,12 @@ class Desk:
 class ToolRun:
     """A call: its validated arguments, the files it may read, and its progress."""
 
-    desk: Desk
+    state: SharedState
     arguments: Mapping[str, Any]
     roots: Roots
-    job: CallProgress
+    progress: CallProgress
 
-    def allow(self, kept: Kept) -> None:
+    def allow(self, kept: StoredAnswer) -> None:
         """Raise ``OutsideRoots`` if the text was read in a folder that is no longer allowed."""
         if kept.folders and not any(map(self.roots.holds, kept.folders)):
             raise OutsideRoots("this was read in a folder that is no longer inside the roots.")
@@ -86,23 +86,23 @@ class Tool:
 
 
 def pack(call: ToolRun) -> list[str]:
-    arguments, job = call.arguments, call.job
+    arguments, progress = call.arguments, call.progress
     path = call.roots.resolve(arguments["path"])
     surveyed = folder.survey([path], within=call.roots.above(path))
     if not all(map(call.roots.holds, surveyed.named)):
         raise OutsideRoots("the path changed while it was read.")
-    job.begin(2 * len(surveyed.found.files))
+    progress.begin(2 * len(surveyed.found.files))
     source = folder.read(
         surveyed,
         folder.PackSettings(
             include=tuple(arguments.get("include", ())), exclude=tuple(arguments.get("exclude", ()))
         ),
-        advance=job.advance,
+        advance=progress.advance,
     )
-    counter, limit = call.desk.counter(arguments), call.desk.limit(arguments)
+    counter, limit = call.state.counter(arguments), call.state.limit(arguments)
     budget = arguments.get("budget", _room(limit))
     options = folder.PackOptions(arguments.get("query"), focus=tuple(arguments.get("focus", ())))
-    packed = folder.pack_source(source, counter, budget, options=options, cache=JobCounts(job))
+    packed = folder.pack_source(source, counter, budget, options=options, cache=CallCounts(progress))
     forms = Counter(_FORMS[file.shown.name] for file in packed.files)
     note = {
         "tokens": packed.total,
@@ -115,13 +115,13 @@ def pack(call: ToolRun) -> list[str]:
         note["notes"] = [one[:_NOTE_LENGTH] for one in notes[:_NOTES]]
     if len(notes) > _NOTES:
         note["more_notes"] = len(notes) - _NOTES
-    kept = Kept(
+    kept = StoredAnswer(
         packed.text,
         {file.name: file.text for file in source.files if file.text is not None},
         "\n".join([packed.explain(), *(f"note: {one}" for one in notes)]),
         (path,),
     )
-    return answered(kept, note, limit, counter, call.desk.shelf)
+    return answered(kept, note, limit, counter, call.state.answers)
 
 
 def count(call: ToolRun) -> list[str]:
@@ -129,22 +129,22 @@ def count(call: ToolRun) -> list[str]:
     if ("text" in arguments) == ("messages" in arguments):
         raise InvalidArguments("give either text or messages.")
     given = arguments["text"] if "text" in arguments else arguments["messages"]
-    return [as_json(api.count(given, arguments.get("model", call.desk.model)).to_dict())]
+    return [as_json(api.count(given, arguments.get("model", call.state.model)).to_dict())]
 
 
 def select(call: ToolRun) -> list[str]:
     arguments = call.arguments
-    counter, limit = call.desk.counter(arguments), call.desk.limit(arguments)
+    counter, limit = call.state.counter(arguments), call.state.limit(arguments)
     chunks = [Chunk.of(value, number) for number, value in enumerate(arguments["chunks"])]
     budget = arguments.get("budget", _room(limit))
     selection = api.select(
-        chunks, budget, arguments.get("query"), tokenizer=counter, cache=JobCounts(call.job)
+        chunks, budget, arguments.get("query"), tokenizer=counter, cache=CallCounts(call.progress)
     )
     parts = {chunk.id or str(number): chunk.text.encode() for number, chunk in enumerate(chunks)}
     reasons = Counter(one.reason.value.replace(" ", "_") for one in selection.chunks)
     note = {"tokens": selection.total, "exact": selection.exact, "budget": budget, "chunks": dict(reasons)}
-    kept = Kept(selection.text, parts, _selection_lines(selection))
-    return answered(kept, note, limit, counter, call.desk.shelf)
+    kept = StoredAnswer(selection.text, parts, _selection_lines(selection))
+    return answered(kept, note, limit, counter, call.state.answers)
 
 
 def explain(call: ToolRun) -> list[str]:
@@ -153,7 +153,7 @@ def explain(call: ToolRun) -> list[str]:
         raise UnknownHandle(
             f"{call.arguments['handle'][:80]} is not a pack or selection, so there is nothing to explain."
         )
-    return _whole(call, Kept(kept.about, folders=kept.folders))
+    return _whole(call, StoredAnswer(kept.about, folders=kept.folders))
 
 
 def expand(call: ToolRun) -> list[str]:
@@ -170,15 +170,15 @@ def expand(call: ToolRun) -> list[str]:
                 + ("The names are in its file tree." if kept.parts else "It has no parts."),
             )
         part = kept.parts[known[0]]
-    return _whole(call, Kept(part.decode(), folders=kept.folders))
+    return _whole(call, StoredAnswer(part.decode(), folders=kept.folders))
 
 
 def verify(call: ToolRun) -> list[str]:
     path = call.roots.resolve(call.arguments["path"])
     try:
         files, bundle_id = open_bundle(path)
-        manifest = verified(files, bundle_id, call.desk.keys)
-        signed_by, not_checked = signers_in(files, call.desk.keys or ())
+        manifest = verified(files, bundle_id, call.state.keys)
+        signed_by, not_checked = signers_in(files, call.state.keys or ())
     except BundleInvalid as error:
         return [as_json({"ok": False, "code": error.code, "message": error.message[:1000]})]
     signatures = {"signed_by": signed_by, "not_checked": not_checked}
@@ -190,10 +190,10 @@ def _room(limit: int) -> int:
     return max(limit - NOTE_ROOM, (limit + 1) // 2)
 
 
-def _kept(call: ToolRun) -> tuple[Kept, int]:
+def _kept(call: ToolRun) -> tuple[StoredAnswer, int]:
     """Return the text behind the handle of the call, and the character at which it starts."""
     handle, _, after = call.arguments["handle"].partition(AT)
-    kept = call.desk.shelf.get(handle)
+    kept = call.state.answers.get(handle)
     call.allow(kept)
     start = digits(after or "0")
     if start is None or start > len(kept.text):
@@ -201,13 +201,13 @@ def _kept(call: ToolRun) -> tuple[Kept, int]:
     return kept, start
 
 
-def _whole(call: ToolRun, kept: Kept, start: int = 0) -> list[str]:
+def _whole(call: ToolRun, kept: StoredAnswer, start: int = 0) -> list[str]:
     return answered(
         kept,
         {"characters": len(kept.text)},
-        call.desk.limit(call.arguments),
-        call.desk.counter(call.arguments),
-        call.desk.shelf,
+        call.state.limit(call.arguments),
+        call.state.counter(call.arguments),
+        call.state.answers,
         start=start,
     )
 

@@ -88,7 +88,7 @@ def root_of_inclusion(entry: bytes, number: int, entries: int, path: Sequence[by
     return found if last == 0 else None
 
 
-class Growing:
+class GrowingRoot:
     """The root of a growing list, in O(log n) memory."""
 
     def __init__(self) -> None:

@@ -332,7 +332,7 @@ def _entries(
     wanted: dict[int, list[tuple[str, Checkpoint]]] = {}
     for place, checkpoint, _ in checkpoints:
         wanted.setdefault(checkpoint.size, []).append((place, checkpoint))
-    tree = merkle.Growing()
+    tree = merkle.GrowingRoot()
     for number, name in enumerate(log.ids(), 1):
         if name in entered:
             message = f"enters {name[:12]} again, which is entry {entered[name]}."
