@@ -449,10 +449,26 @@ def test_a_writer_that_is_killed_leaves_a_whole_state_and_no_lock(tmp_path: Path
 
 
 def test_a_state_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / ".tokenbox").write_text("a file where the folder should be")
+    (tmp_path / ".tokenbox" / "state.json").mkdir(parents=True)
     with pytest.raises(ConfigError, match="cannot be remembered") as caught:
         remember(tmp_path, "model", "m")
     assert caught.value.code == ConfigCode.NOT_WRITTEN.value
+
+
+@pytest.mark.parametrize("command", ["init --force", "config set model m", "config set --remember model m"])
+def test_a_file_in_place_of_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".tokenbox").write_text("a file where the folder should be")
+    assert main(command.split()) == 2
+    assert ".tokenbox is not a folder. Rename or remove it. (config_not_written)" in capsys.readouterr().err
+
+
+def test_the_file_that_cannot_be_replaced_is_named_and_not_its_draft(tmp_path: Path) -> None:
+    (tmp_path / ".tokenbox" / "config.toml").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"/config\.toml cannot be written: Is a directory\."):
+        init(tmp_path, force=True)
 
 
 # Writing settings.

@@ -367,6 +367,8 @@ def own_folder(root: Path) -> Path:
     Raises :class:`ConfigError` for a link out of the project: its author would choose what is written.
     """
     folder = root / FOLDER
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise ConfigError(f"{folder} is not a folder. Rename or remove it.", code=ConfigCode.NOT_WRITTEN)
     if not is_inside(folder, root):
         raise ConfigError(
             f"{folder} is a link that leads out of the project. Replace it by a folder.",

@@ -76,7 +76,8 @@ def init(folder: Path, *, force: bool = False) -> list[Path]:
     except OSError as error:
         said = error.strerror or type(error).__name__
         raise ConfigError(
-            f"{error.filename or config} cannot be written: {said}.", code=ConfigCode.NOT_WRITTEN
+            f"{error.filename2 or error.filename or config} cannot be written: {said}.",
+            code=ConfigCode.NOT_WRITTEN,
         ) from None
     return written
 
