@@ -9,6 +9,7 @@ import base64
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from tokenbox.cli import terminal
@@ -212,11 +213,11 @@ class TerminalScreen(PipeScreen):
         """Show the text, and return the answer to the question in lower case. No answer is an empty text."""
         self._done_waiting()
         self._finish_line()
-        for line in text.split("\n"):
-            for part in wrap(printable(line), terminal.width()):
-                write_text(f"{part}\n")
+        texts = map(printable, (*text.split("\n"), question))
+        *lines, prompt = chain.from_iterable(wrap(line, terminal.width()) for line in texts)
+        write_text("".join(f"{line}\n" for line in lines))
         try:
-            return input(question).strip().lower()
+            return input(prompt).strip().lower()
         except (EOFError, KeyboardInterrupt):
             write_text("\n")
             return ""
