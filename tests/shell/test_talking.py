@@ -190,12 +190,17 @@ def test_meta_commands_never_reach_the_model(start: Begin, llama: LlamaServer) -
         ":config",
         ":nonsense",
         ":tokens secret words",
+        "/context",
+        "/EXIT",
     ):
         take(session, line)
     take(session, "hello")
     assert session.context.messages()[0]["content"] == "hello"
     assert len(session.context.messages()) == 2
-    assert [error.code for error in heard.problems] == ["unknown_meta"]
+    assert [error.code for error in heard.problems] == ["unknown_meta"] * 3
+    assert heard.problems[1].message == (
+        "a command begins with a colon: :context. To send the text: \\/context"
+    )
 
 
 def test_ctrl_c_stops_the_answer_and_keeps_what_came(start: Begin, llama: LlamaServer) -> None:

@@ -5,6 +5,7 @@ r"""Executes a line: a ``:`` command, a command of the user, or a message to the
     command |> question    a command, and a question about its output
     \text                  literal text
     text                   a message to the model
+    exit, quit             leave, as in other shells
 
 Without ``!``, text around ``|>`` is a command only if its first word is a program: people write about ``|>``
 too.
@@ -13,7 +14,7 @@ too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -56,13 +57,15 @@ class Say:
 
 
 Input = Meta | Command | Say | None
+# Complete lines: nothing, and what people type who know other shells.
+_WORDS: Final[Mapping[str, Input]] = {"": None, "exit": Meta("quit"), "quit": Meta("quit"), ":": Meta("help")}
 
 
 def parse(line: str, is_command: Callable[[str], bool]) -> Input:
     """Parse a line; None if it is empty. ``is_command`` returns True for the name of a program."""
     text = line.strip()
-    if not text:
-        return None
+    if text in _WORDS:
+        return _WORDS[text]
     if text.startswith(LITERAL):
         return Say(text[1:].strip(), literal=True) if text[1:].strip() else None
     if (meta := _META.fullmatch(text)) is not None:
@@ -116,6 +119,8 @@ def take(session: Session, line: str) -> None:
                 if question:
                     turn.say(session, question)
             case Say(text, literal):
+                if not literal:
+                    commands.check_slash(text)
                 turn.say(session, text, literal=literal)
     except TokenboxError as error:
         _advise_set(error)

@@ -158,6 +158,13 @@ def find(name: str) -> MetaCommand:
     raise UnknownMeta(f"there is no command :{name[:40]}. {hint}", name=name)
 
 
+def check_slash(text: str) -> None:
+    """Raise :class:`UnknownMeta` for a message that is a command of other shells, such as ``/help``."""
+    name = text.removeprefix("/").lower()
+    if name != text.lower() and _ALIASES.get(name, name) in _BY_NAME:
+        raise UnknownMeta(f"a command begins with a colon: :{name}. To send the text: \\{text}", name=name)
+
+
 def execute(session: Session, name: str, arguments: str) -> None:
     """Execute a command. Raises what it raises, and :class:`BadArguments` if it takes none."""
     command = find(name)
