@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tokenbox.catalog import Price
     from tokenbox.errors import TokenboxError
     from tokenbox.providers.counting import TokenCount
+    from tokenbox.providers.events import Event
     from tokenbox.shell.keys import ModelKeys
     from tokenbox.shell.session import Session
 
@@ -150,7 +151,7 @@ def call_once(session: Session, category: Category, messages: Sequence[Mapping[s
 
     The call is written to the ledger before it is sent, so that a kill loses only its figures.
     """
-    record, screen, shows = session.record, session.screen, messages is None
+    record = session.record
     counted = count(session, messages)
     price = price_now(session)
     started = Call(
@@ -164,44 +165,50 @@ def call_once(session: Session, category: Category, messages: Sequence[Mapping[s
     )
     record.call(started)
     sent, tools = sent_with(session, messages)
-    if shows:
+    if messages is None:
         session.last_call = of_call(session, sent, tools, counted)
     # A summary is asked for once, so a write to the cache would not pay.
     stream = session.models.provider.stream(
         sent,
         tools,
         max_tokens=reserve(session, category),
-        cache_marks=session.settings.cache_marks and shows,
+        cache_marks=session.settings.cache_marks and messages is None,
     )
     outcome, error = Outcome.DONE, None
-    keys = session.models.keys
-    shown = KeyFilter(keys, screen.answer if shows else lambda _: None)
-    thought = KeyFilter(keys, screen.reasoning)
     try:
-        verb = "reads" if shows else "summarizes"
-        screen.waiting(f"{session.models.label} {verb} {in_tokens(counted)}")
-        for event in stream:
-            if isinstance(event, TextDelta):
-                thought.end()
-                shown.show(event.text)
-            elif isinstance(event, ReasoningDelta) and shows:
-                thought.show(event.text)
+        show(session, stream, counted, is_seen=messages is None)
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
     except errors.ProviderError as failed:
         outcome, error = Outcome.FAILED, failed
     finally:
         stream.close()
-        thought.end()
-        shown.end()
-        screen.answer_ends()
-        answer = _without_keys(stream.answer, keys)
+        answer = _without_keys(stream.answer, session.models.keys)
         usage, exact = used(session, answer, counted, outcome, error)
         record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
     if outcome is Outcome.DONE and answer.usage is not None:
         for text in session.models.compare(counted, answer.usage.input_tokens):
-            screen.notice(f"[{text}]")
+            session.screen.notice(f"[{text}]")
     return Ended(answer, outcome, error)
+
+
+def show(session: Session, events: Iterable[Event], counted: TokenCount, *, is_seen: bool) -> None:
+    """Show an answer as it arrives, with keys hidden; of a summary only that the model is at it."""
+    screen, keys = session.screen, session.models.keys
+    shown, thought = KeyFilter(keys, screen.answer), KeyFilter(keys, screen.reasoning)
+    try:
+        verb = "reads" if is_seen else "summarizes"
+        screen.waiting(f"{session.models.label} {verb} {in_tokens(counted)}")
+        for event in events:
+            if isinstance(event, TextDelta) and is_seen:
+                thought.end()
+                shown.show(event.text)
+            elif isinstance(event, ReasoningDelta) and is_seen:
+                thought.show(event.text)
+    finally:
+        thought.end()
+        shown.end()
+        screen.answer_ends()
 
 
 def _without_keys(answer: ChatAnswer, keys: ModelKeys) -> ChatAnswer:
