@@ -468,15 +468,24 @@ def test_parts_are_within_their_limit_and_lose_nothing(folder: Make) -> None:
 
 
 def test_watching_runs_again_after_a_change_and_ends_when_interrupted() -> None:
-    states = iter([1, 1, 1, 2, 2, 2])
-    runs: list[int] = []
+    states = iter([1, 1, 1, 2, 2, 3, 3, 3])
+    failed = NothingToPack("no file is left.")
+    outcomes: list[Exception | None] = [None, failed, None]  # a file is away for a while
+    reported: list[Exception] = []
+
+    def run() -> None:
+        if (outcome := outcomes.pop(0)) is not None:
+            raise outcome
 
     def wait() -> None:
-        if len(runs) == 2:
+        if not outcomes:
             raise KeyboardInterrupt
 
-    watch(lambda: runs.append(1), lambda: next(states), wait)
-    assert len(runs) == 2
+    watch(run, lambda: next(states), reported.append, wait)
+    assert (outcomes, reported) == ([], [failed])
+    outcomes.append(failed)
+    with pytest.raises(NothingToPack):  # nothing was packed before
+        watch(run, lambda: 1, reported.append, wait)
 
 
 def test_a_pack_does_not_contain_itself(folder: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,10 @@ from tokenbox.cli.clipboard import copy
 from tokenbox.cli.count import ENGINE_OPTION, by_settings, named_tokenizer, note_misspelt
 from tokenbox.cli.disk_usage import show_usage, usage_of
 from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
-from tokenbox.cli.outcome import Exit, UsageProblem, only_one, reporting
+from tokenbox.cli.outcome import Exit, UsageProblem, only_one, report, reporting
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving
 from tokenbox.cli.watching import watch
-from tokenbox.errors import plural
+from tokenbox.errors import TokenboxError, plural
 from tokenbox.files import cache_folder
 from tokenbox.folder.option_values import FileOrder, Purpose, Strip
 from tokenbox.render.lines import printable
@@ -136,7 +136,7 @@ class PackCommand:
             if not self.watch:
                 return run.once()
 
-            watch(run.once, run.state)
+            watch(run.once, run.state, partial(report, takes_budget=True))
             return Exit.OK
 
     @property
@@ -253,13 +253,14 @@ class _Run:
         return surveyed
 
     def state(self) -> Mapping[str, tuple[int, int]]:
-        """Return the time and size of each file."""
-        found = self.surveyed().found
+        """Return the time and size of each file; nothing while a path is missing."""
         state: dict[str, tuple[int, int]] = {}
-        for path in found.files:
-            with suppress(OSError):
-                status = os.stat(os.path.join(found.root, path))
-                state[path] = status.st_mtime_ns, status.st_size
+        with suppress(TokenboxError):
+            found = self.surveyed().found
+            for path in found.files:
+                with suppress(OSError):
+                    status = os.stat(os.path.join(found.root, path))
+                    state[path] = status.st_mtime_ns, status.st_size
         return state
 
     def once(self) -> int:
