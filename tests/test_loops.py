@@ -11,6 +11,7 @@ import pytest
 
 from tests.gateway.test_tls import tls
 from tests.loops import EndingLoop
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ def test_a_connection_whose_client_is_silent_ends_with_the_loop(tmp_path: Path, 
         loop.run_until_complete(asyncio.sleep(0))  # it is accepted
         server.close()
         loop.close()
-        client.settimeout(10)
+        client.settimeout(SECONDS)
         assert client.recv(1) == b""
     del server
     gc.collect()

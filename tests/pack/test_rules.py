@@ -247,7 +247,7 @@ def test_a_pattern_longer_than_any_path_takes_no_time(folder: Make, pattern: str
     root = folder({"a.py": "x = 1\n", "b.py": "y = 1\n", ".gitignore": f"{pattern}\nb.py\n"})
     started = time.process_time()
     assert set(survey([root]).found.files) == {"a.py", ".gitignore"}
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("option", ["include", "exclude"])

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.fake import Reply, head_of, raw, serving
-from tests.waiting import SECONDS
+from tests.waiting import SECONDS, until
 from tokenbox import tokenizers
 from tokenbox.compose.requests import By, Count
 from tokenbox.providers import (
@@ -218,9 +218,11 @@ def test_after_two_time_outs_in_a_row_the_server_has_a_rest() -> None:
     with serving({"/tokenize": tokenize}) as server:
         provider = BlockingProvider(target(server.url, bounds=QUICK), memory=memory)
         assert [provider.token_count(HELLO) for _ in range(40)] == [2] * 40
+        until(lambda: len(server.asked) >= 2)
         assert len(server.asked) == 2  # not 40 times 0.5 seconds
         now[0] += 2.0
         assert [provider.token_count(HELLO) for _ in range(5)] == [2] * 5
+        until(lambda: len(server.asked) >= 3)
         assert len(server.asked) == 3
         now[0] += 3.9
         assert provider.token_count(HELLO) == 2
@@ -371,6 +373,7 @@ def test_a_conversation_does_not_wait_for_a_silent_server_message_by_message() -
         with BlockingProvider(target(server.url, bounds=QUICK), memory=memory) as provider:
             counts = [provider.count([{"role": "user", "content": HELLO}]) for _ in range(30)]
             assert not any(count.exact for count in counts)
+            until(lambda: len(server.asked) >= 2)
             assert len(server.asked) == 2
 
 
@@ -382,7 +385,7 @@ def test_a_forked_process_counts_too(provider: BlockingProvider) -> None:
             warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
             child = os.fork()
         if child == 0:
-            signal.alarm(20)  # a child that waits for a thread it does not have must not wait for ever
+            signal.alarm(SECONDS)  # a child that waits for a thread it does not have must not wait for ever
             os._exit(provider.token_count(HELLO))
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 4

@@ -55,11 +55,11 @@ def test_a_frame_has_all_bytes_of_its_end_wherever_a_piece_ends(end: bytes) -> N
 @pytest.mark.parametrize("start", [b"data: ", b"event: x\r\ndata: "])
 def test_a_long_message_in_small_pieces_takes_no_longer_than_its_bytes(start: bytes) -> None:
     """It took minutes: each piece was added to a copy of those before it."""
-    frames, begun = Frames(), time.perf_counter()
+    frames, begun = Frames(), time.process_time()
     whole = start + b"x" * (12 << 20) + b"\r\n\r\n"
     found = [one for place in range(0, len(whole), 256) for one in frames.feed(whole[place : place + 256])]
     assert found == [whole]
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 10
 
 
 lines = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=8)

@@ -55,7 +55,7 @@ def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch
         for _ in range(2):  # a connection that is used again is not closed by the timer of its first use
             await asyncio.gather(*(ask() for _ in range(30)))
             assert open_now == 30
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             while open_now:  # noqa: ASYNC110  # the server's own count
                 await asyncio.sleep(0.02)
         wire.close()
