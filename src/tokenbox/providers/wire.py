@@ -238,9 +238,9 @@ class WireConnection(asyncio.Protocol):
         try:
             while not self._has_head and self._failure is None:
                 await self._wait()
-        finally:
-            if not self._has_head:
-                self.close()
+        except BaseException:
+            self.close()
+            raise
         if not self._has_head:
             raise NotRead if self._is_unread and not self._head_size else self._error()
         return self
