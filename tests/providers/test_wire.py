@@ -152,3 +152,35 @@ def test_a_kept_connection_that_the_server_closes(
         for line in lines:
             line.close()
     assert len(lines) == 1 + is_answered
+
+
+def test_a_request_that_is_cancelled_as_its_answer_begins_closes_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
+        await reader.read()  # until the client closes
+        closed.set()
+        writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", Bounds())
+        task = asyncio.ensure_future(wire.request("POST", b"/", [], b""))
+        wake = wires.WireConnection._wake  # noqa: SLF001  # at the moment of the head
+
+        def cancel(connection: wires.WireConnection) -> None:
+            wake(connection)
+            task.cancel()
+
+        monkeypatch.setattr(wires.WireConnection, "_wake", cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(SECONDS):
+            await closed.wait()
+        server.close()
+
+    loops.run(run())
