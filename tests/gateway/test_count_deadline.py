@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.waiting import SECONDS
 from tokenbox.catalog import Figure
@@ -22,8 +22,12 @@ from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.settings import RequestLimits, UpstreamSettings
 from tokenbox.gateway.upstream import Upstream
 from tokenbox.models import Stated, resolve
+from tokenbox.providers.errors import ServerTimeout
+from tokenbox.providers.transport import Answered
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pytest
 
     from tokenbox.content.request import Request
@@ -87,14 +91,13 @@ def test_a_model_whose_counts_are_late_does_not_stop_those_of_others(
     """Nor does a model whose server lacks the path, behind a router of several servers."""
     asked: list[str] = []
 
-    async def answer(_: object, __: str, ___: str, data: bytes, *____: object) -> tuple[int, object]:
-        model = json.loads(data)["model"]
-        asked.append(model)
-        if model == "late":
-            raise TimeoutError
-        return (200, {"count": 9}) if model == "m" else (404, None)
+    async def answer(_: object, __: str, body: Mapping[str, Any], *___: object) -> Answered:
+        asked.append(body["model"])
+        if body["model"] == "late":
+            raise ServerTimeout("it did not answer.")
+        return Answered(200, {}, {"count": 9}) if body["model"] == "m" else Answered(404, {}, None)
 
-    monkeypatch.setattr(Upstream, "_json", answer)
+    monkeypatch.setattr(Upstream, "get", answer)
     limits = RequestLimits()
 
     async def counts() -> list[Counted]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
 
 from tests import loops
+from tests.services import free_port
 from tokenbox.catalog import Figure
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway.admission import Admission, judge
@@ -29,6 +32,9 @@ from tokenbox.providers.kinds import AUTO
 from tokenbox.providers.kinds.kind import KINDS, Question, ServerKind, register_kind
 from tokenbox.providers.openai_chat import DIALECT
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
 USE = resolve("m", settings=Stated(context_window=Figure(2_900, "configured")))
 # About 600 tokens; by their bytes more than the window.
 TEXT = "word " * 600
@@ -39,6 +45,25 @@ BODIES: dict[Protocol, dict[str, object]] = {
 }
 
 
+@asynccontextmanager
+async def serving(models: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
+    """Yield the address of a server that answers a question for its models."""
+    app = web.Application()
+    app.router.add_get("/v1/models", models)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+def known_of(
+    settings: GatewaySettings, log: Callable[[str], object] | None = None
+) -> tuple[Upstream, UpstreamModels]:
+    upstream = Upstream(settings.upstreams[0], RequestLimits())
+    return upstream, UpstreamModels(settings, [upstream], RequestLog(log))
+
+
 async def judged(protocol: Protocol, *statuses: int) -> list[Admission]:
     """Judge a request as often as there are answers to the question for the models."""
     left = list(statuses)
@@ -46,29 +71,16 @@ async def judged(protocol: Protocol, *statuses: int) -> list[Admission]:
     async def models(_: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "m", "owned_by": "somebody"}]}, status=left.pop(0))
 
-    app = web.Application()
-    app.router.add_get("/v1/models", models)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    limits = RequestLimits()
-    settings = UpstreamSettings("it", f"http://127.0.0.1:{runner.addresses[0][1]}")
-    upstream = Upstream(settings, limits)
-    known = UpstreamModels(GatewaySettings(upstreams=(settings,)), [upstream], RequestLog(None))
-    await known.open()
-    call = read_call(
-        protocol, json.dumps({"model": "m", "max_tokens": 5, **BODIES[protocol]}).encode(), limits
-    )
+    body = {"model": "m", "max_tokens": 5, **BODIES[protocol]}
+    call = read_call(protocol, json.dumps(body).encode(), RequestLimits())
     found = []
-    try:
+    async with serving(models) as url:
+        upstream, known = known_of(GatewaySettings((UpstreamSettings("it", url),)))
         for _ in statuses:
             await known.with_kind(upstream)
-            counted = await RequestCounting(limits, Calibration()).count(call, upstream, USE)
+            counted = await RequestCounting(RequestLimits(), Calibration()).count(call, upstream, USE)
             found.append(judge(call, counted, USE, Mode.ENFORCE))
-    finally:
-        await known.close()
         upstream.close()
-        await runner.cleanup()
     return found
 
 
@@ -83,20 +95,30 @@ def test_while_it_is_silent_the_catalog_does_not_tell_its_windows() -> None:
     """A local server may run a public model with a smaller window."""
 
     async def found() -> tuple[int | None, int | None]:
-        settings = UpstreamSettings("it", "http://127.0.0.1:9")
-        upstream = Upstream(settings, RequestLimits())
-        known = UpstreamModels(GatewaySettings(upstreams=(settings,)), [upstream], RequestLog(None))
-        await known.open()
-        try:
-            await known.with_kind(upstream)
-            silent = (await known.use(upstream, "gpt-4o", ())).context_window
-            return silent, resolve("gpt-4o").context_window
-        finally:
-            await known.close()
+        upstream, known = known_of(GatewaySettings((UpstreamSettings("it", "http://127.0.0.1:9"),)))
+        await known.with_kind(upstream)
+        silent = (await known.use(upstream, "gpt-4o", ())).context_window
+        return silent, resolve("gpt-4o").context_window
 
     silent, public = loops.run(found())
     assert silent is None
     assert public is not None
+
+
+def test_what_one_replica_does_not_tell_another_does() -> None:
+    async def found() -> tuple[bool, int | None]:
+        async def models(_: web.Request) -> web.Response:
+            return web.json_response({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 700}]})
+
+        away = f"http://127.0.0.1:{free_port()}"
+        async with serving(models) as url:
+            upstream, known = known_of(GatewaySettings((UpstreamSettings("it", away, replicas=(url,)),)))
+            await known.with_kind(upstream)
+            window = (await known.use(upstream, "m", ())).context_window
+            upstream.close()
+        return upstream.is_silent, window
+
+    assert loops.run(found()) == (False, 700)
 
 
 def test_a_server_that_wants_a_key_is_not_silent() -> None:
@@ -116,27 +138,16 @@ async def windows_at(
             return web.json_response({"error": {"message": "no"}}, status=left[0][0])
         return web.json_response({"data": [{"id": name, "owned_by": "somebody"} for name in listed]})
 
-    app = web.Application()
-    app.router.add_get("/v1/models", models)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    upstreams = (UpstreamSettings("it", f"http://127.0.0.1:{runner.addresses[0][1]}", kind=kind),)
-    settings = GatewaySettings(upstreams, models={"local": ModelSettings(max_ctx=500)})
-    upstream = Upstream(upstreams[0], RequestLimits())
-    known = UpstreamModels(settings, [upstream], RequestLog(None))
-    await known.open()
     found = []
-    try:
+    async with serving(models) as url:
+        own = {"local": ModelSettings(max_ctx=500)}
+        upstream, known = known_of(GatewaySettings((UpstreamSettings("it", url, kind=kind),), models=own))
         for _, key in attempts:
             auth = ((b"authorization", f"Bearer {key}".encode()),) if key else ()
             await known.with_kind(upstream)
             found.append((await known.use(upstream, model, auth)).context_window)
             left.pop(0)
-    finally:
-        await known.close()
         upstream.close()
-        await runner.cleanup()
     return found
 
 
@@ -183,20 +194,11 @@ def test_a_figure_that_a_kind_of_server_misspells_is_in_the_log() -> None:
         async def models(_: web.Request) -> web.Response:
             return web.json_response({"data": []})
 
-        app = web.Application()
-        app.router.add_get("/v1/models", models)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        settings = UpstreamSettings("it", url, kind="misspells")
-        upstream = Upstream(settings, RequestLimits())
-        known = UpstreamModels(GatewaySettings((settings,)), [upstream], RequestLog(lines.append))
-        await known.open()
-        await known.use(upstream, "m", ())
-        await known.close()
-        upstream.close()
-        await runner.cleanup()
+        async with serving(models) as url:
+            settings = GatewaySettings((UpstreamSettings("it", url, kind="misspells"),))
+            upstream, known = known_of(settings, lines.append)
+            await known.use(upstream, "m", ())
+            upstream.close()
 
     try:
         loops.run(go())

@@ -22,12 +22,10 @@ from tokenbox.models import (
     resolve,
     resolve_figures,
 )
-from tokenbox.providers import ApiKey, Target
-from tokenbox.providers.kinds import AUTO, UNKNOWN, find_kind
+from tokenbox.providers.kinds import UNKNOWN, find_kind
 from tokenbox.providers.kinds.kind import listed_names
-from tokenbox.providers.memory import EndpointMemory, ProbeOutcome
-from tokenbox.providers.server import Capabilities, Server, detect, discover
-from tokenbox.providers.transport import Transport
+from tokenbox.providers.memory import ProbeOutcome
+from tokenbox.providers.server import Capabilities, detect, discover
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -70,15 +68,8 @@ class UpstreamModels:
         self.settings = settings
         self._log = log
         self.upstreams = upstreams
-        self._transport = Transport()
         self._known: dict[tuple[str, str], _Known] = {}
         self._listed: dict[str, tuple[float, tuple[str, ...] | None]] = {}
-
-    async def open(self) -> None:
-        await self._transport.open()
-
-    async def close(self) -> None:
-        await self._transport.close()
 
     def update(self, settings: GatewaySettings, upstreams: Sequence[Upstream]) -> None:
         """Use other settings, and drop all cached figures."""
@@ -168,9 +159,8 @@ class UpstreamModels:
 
     async def _refresh(self, upstream: Upstream, model: str, known: _Known) -> None:
         try:
-            # A new memory, because a shared one would never forget what a server said.
-            server = Server(_target(upstream, model), self._transport, EndpointMemory())
-            found = (await discover(server, await server.kind())).value
+            kind = find_kind(UNKNOWN) if upstream.kind is None else upstream.kind
+            found = (await discover(model, kind, upstream.get)).value
             # An incomplete answer does not replace a complete one.
             if found is not None and (found.complete or known.found is None):
                 known.found = found
@@ -187,24 +177,11 @@ class UpstreamModels:
     async def with_kind(self, upstream: Upstream) -> Upstream:
         """Return the upstream after its kind was detected, if it can be."""
         if upstream.kind is None:
-            server = Server(_target(upstream, ""), self._transport, EndpointMemory())
-            unknown = find_kind(UNKNOWN)
-            found = await detect(server.target.root, lambda path: server.probe(unknown, path))
+            found = await detect(upstream.settings.url, upstream.get)
             # A guess, made because the server is unavailable, is not kept.
             upstream.kind = found.value if found.outcome is ProbeOutcome.ANSWERED else None
             upstream.is_silent = found.outcome in (ProbeOutcome.NOT_NOW, ProbeOutcome.TIMED_OUT)
         return upstream
-
-
-def _target(upstream: Upstream, model: str) -> Target:
-    settings = upstream.settings
-    return Target(
-        settings.url,
-        model,
-        kind=AUTO if upstream.kind is None else upstream.kind.name,
-        key=None if settings.key is None else ApiKey(settings.key),
-        use_tokenize_endpoint=True,
-    )
 
 
 def not_served(model: str) -> Refusal:

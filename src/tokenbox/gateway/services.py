@@ -130,7 +130,6 @@ class GatewayServices:
         """Open connections, and start the thread of the recorder. Runs in the server's event loop."""
         self.upstreams = [Upstream(settings, self.settings.limits) for settings in self.settings.upstreams]
         self.models = UpstreamModels(self.settings, self.upstreams, self.log)
-        await self.models.open()
         self._loop = asyncio.get_running_loop()
         store = self.stores.store
         self.recorder = CallRecorder(
@@ -155,7 +154,6 @@ class GatewayServices:
         with suppress(TokenboxError):
             await self.quotas.close()
         left = await asyncio.to_thread(self.recorder.stop)
-        await self.models.close()
         self.stores.threads.close()
         self.stores.store.close()
         for upstream in self.upstreams:

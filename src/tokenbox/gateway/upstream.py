@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,10 +13,12 @@ from tokenbox.content.request import Api
 from tokenbox.errors import plural
 from tokenbox.gateway.asgi import Headers, json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
+from tokenbox.providers.errors import BadAnswer, ProviderError, ServerTimeout, ServerUnreachable
 from tokenbox.providers.kinds import AUTO, UNKNOWN, ServerKind, find_kind
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.server import Ask, outcome_of
 from tokenbox.providers.target import MIN_HIDDEN, Bounds, spellings
+from tokenbox.providers.transport import Answered
 from tokenbox.providers.wire import BadHeader, BrokenAnswer, Failure, Wire, WireConnection
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ ACCOUNT_HEADERS = frozenset(
 ROUTING_PREFIXES = (b"x-portkey-", b"helicone-", b"cf-aig-", b"x-litellm-", b"x-bf-")
 OWN_PREFIX = b"x-tokenbox-"
 WITHHELD = b"[key withheld]"
-# The most bytes of an answer to one of the gateway's own requests.
+# The most bytes of an answer to one of the gateway's own requests, and how long it may take.
 _MAX_REPLY = 64 << 20
+_GET_SECONDS = 2.0
 _BAD_GATEWAY = 502
 _OK = 200
 # Statuses after which the request may have run, or may still run: a timeout (408), an error while TGI
@@ -187,7 +190,7 @@ class Upstream:
         """Send a request, and return the answer after its head. Raises :class:`Refusal` (502, 504)."""
         target = path.encode() + (b"?" + query if query else b"")
         try:
-            return await self._send("POST", target, headers, body)
+            return await self._send("POST", target, headers, body, _RETRY_SECONDS)
         except BrokenAnswer as error:
             raise self.failed(error.how) from None
         except BadHeader:
@@ -201,11 +204,13 @@ class Upstream:
         replicas = self._replicas[self._next :] + self._replicas[: self._next]
         return sorted(replicas, key=lambda replica: replica.down_until > now)
 
-    async def _send(self, method: str, target: bytes, headers: Headers, body: bytes) -> WireConnection:
+    async def _send(
+        self, method: str, target: bytes, headers: Headers, body: bytes, pauses: Sequence[float]
+    ) -> WireConnection:
         """Return the answer of the first replica that accepts the request; those that are down go last.
 
-        A request is retried only if it was not accepted: after 502, another server may have run it. Raises
-        :class:`BrokenAnswer` and :class:`BadHeader`.
+        A request is retried only if it was not accepted: after 502, another server may have run it. The last
+        replica is tried again after ``pauses``. Raises :class:`BrokenAnswer` and :class:`BadHeader`.
         """
         replicas = self._replicas_in_turn()
         for replica in replicas[:-1]:
@@ -223,7 +228,7 @@ class Upstream:
                     return answer
                 answer.close()
         last = replicas[-1].wire
-        for seconds in _RETRY_SECONDS:  # a server that restarts refuses connections for a moment
+        for seconds in pauses:  # a server that restarts refuses connections for a moment
             try:
                 return await last.request(method, target, headers, body)
             except BrokenAnswer as error:
@@ -239,15 +244,14 @@ class Upstream:
             async def request() -> ProbeReply[T]:
                 try:
                     async with self._probe_slots:  # not a slot, so that a count does not wait for answers
-                        status, answer = await self._json("POST", path, json_bytes(body), client_auth, 10.0)
-                except TimeoutError:
+                        answer = await self.get(path, body, client_auth, 10.0, _RETRY_SECONDS)
+                except ServerTimeout:
                     return ProbeReply(ProbeOutcome.TIMED_OUT)
-                except BrokenAnswer as error:
-                    slow = error.how is Failure.TIMEOUT
-                    return ProbeReply(ProbeOutcome.TIMED_OUT if slow else ProbeOutcome.NOT_NOW)
-                if status != _OK:
-                    return ProbeReply(outcome_of(status, answer))
-                value = read(answer)
+                except ProviderError:
+                    return ProbeReply(ProbeOutcome.NOT_NOW)
+                if answer.status != _OK:
+                    return ProbeReply(outcome_of(answer.status, answer.body))
+                value = read(answer.body)
                 if value is not None:
                     return ProbeReply(ProbeOutcome.ANSWERED, value)
                 # On an unknown server the path may belong to another API, with answers of another shape.
@@ -258,34 +262,46 @@ class Upstream:
 
         return probe
 
-    async def _json(
-        self, method: str, path: str, data: bytes, client_auth: ClientAuth, seconds: float
-    ) -> tuple[int, object]:
-        """Return status and JSON of an answer. Raises :class:`BrokenAnswer` and ``TimeoutError``."""
+    async def get(
+        self,
+        path: str,
+        body: object = None,
+        client_auth: ClientAuth = (),
+        seconds: float = _GET_SECONDS,
+        pauses: Sequence[float] = (),
+    ) -> Answered:
+        """Send a request of the gateway's own, without a body a GET. Raises :class:`ProviderError`."""
+        method, data = ("GET", b"") if body is None else ("POST", json_bytes(body))
         headers = self.forwarded(self._own_headers(path), client_auth)
-        async with asyncio.timeout(seconds):
-            answer = await self._send(method, path.encode(), headers, data)
-            try:
-                found = await answer.read(_MAX_REPLY)
-            finally:
-                answer.release()
         try:
-            return answer.status, json.loads(found)
+            async with asyncio.timeout(seconds):
+                answer = await self._send(method, path.encode(), headers, data, pauses)
+                try:
+                    found = await answer.read(_MAX_REPLY)
+                finally:
+                    answer.release()
+        except TimeoutError:
+            raise ServerTimeout(f"{self.name} did not answer.", seconds=seconds) from None
+        except BrokenAnswer as error:
+            raise _ERRORS[error.how](f"{self.name} {_FAILURES[error.how][2]}.") from None
+        try:
+            return Answered(answer.status, answer.headers(), json.loads(found))
         except (ValueError, RecursionError):
-            # The answer to an unknown path is often an HTML page.
-            return answer.status if answer.status != _OK else _BAD_GATEWAY, None
+            if answer.status == _OK:  # the answer to an unknown path is often an HTML page
+                raise BadAnswer(f"{self.name} did not answer with JSON.") from None
+            return Answered(answer.status, answer.headers(), None)
 
     async def json(
         self, path: str, body: object = None, client_auth: ClientAuth = (), seconds: float = 10.0
     ) -> tuple[int | None, object]:
-        """Send a request of the gateway's own, without a body a GET.
-
-        Returns the status, None without an answer, and the JSON.
-        """
-        method, data = ("GET", b"") if body is None else ("POST", json_bytes(body))
-        with suppress(BrokenAnswer, TimeoutError):
-            return await self._json(method, path, data, client_auth, seconds)
-        return None, None
+        """Return the status, None without an answer, and the JSON."""
+        try:
+            answer = await self.get(path, body, client_auth, seconds)
+        except BadAnswer:
+            return _BAD_GATEWAY, None
+        except ProviderError:
+            return None, None
+        return answer.status, answer.body
 
     def is_same_server(self, settings: UpstreamSettings) -> bool:
         """Whether these settings keep the servers and their slots."""
@@ -357,4 +373,10 @@ _FAILURES = {
     Failure.UNREACHABLE: (Unreachable, 502, "cannot be reached"),
     Failure.BROKE: (Refusal, 502, "broke off the connection before its answer was complete"),
     Failure.GARBLED: (Refusal, 502, "sent something that is not an answer"),
+}
+_ERRORS: Mapping[Failure, type[ProviderError]] = {
+    Failure.TIMEOUT: ServerTimeout,
+    Failure.UNREACHABLE: ServerUnreachable,
+    Failure.BROKE: ServerUnreachable,
+    Failure.GARBLED: BadAnswer,
 }

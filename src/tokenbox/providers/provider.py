@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from tokenbox.caching import with_breakpoints
@@ -161,7 +162,9 @@ async def _windowed(server: Server, request: ChatRequest) -> tuple[ServerKind, C
 
 async def _capabilities(server: Server, kind: ServerKind) -> Capabilities:
     found = await server.memory.know(
-        server.target.root, f"capabilities {kind.name} {server.target.model}", lambda: discover(server, kind)
+        server.target.root,
+        f"capabilities {kind.name} {server.target.model}",
+        lambda: discover(server.target.model, kind, partial(server.probe, kind)),
     )
     return settled(
         Capabilities(kind.name, server.target.model, complete=False) if found is None else found,

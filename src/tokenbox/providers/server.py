@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -47,6 +48,15 @@ class Ask(Protocol):
     def __call__(
         self, path: str, body: object, read: Callable[[object], T | None]
     ) -> Awaitable[ProbeReply[T]]: ...
+
+
+class Get(Protocol):
+    """Gets the answer of a server at a path; to a ``body`` that is posted, if there is one.
+
+    Raises :class:`ProviderError`.
+    """
+
+    def __call__(self, path: str, body: object = None) -> Awaitable[Answered]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +120,7 @@ class Server:
             return find_kind(self.target.kind)
 
         async def question() -> ProbeReply[ServerKind]:
-            return await detect(self.target.root, lambda path: self.probe(find_kind(UNKNOWN), path))
+            return await detect(self.target.root, partial(self.probe, find_kind(UNKNOWN)))
 
         found = await self.memory.know(self.target.root, "kind", question)
         return find_kind(UNKNOWN) if found is None else found
@@ -199,8 +209,8 @@ def error_inside(body: object) -> bool:
     return body.get("error") is not None or "error" in (body.get("object"), body.get("type"))
 
 
-async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeReply[ServerKind]:
-    """Detect the kind of the server at ``root`` by the signs of kinds. ``get`` requests a path.
+async def detect(root: str, get: Get) -> ProbeReply[ServerKind]:
+    """Detect the kind of the server at ``root`` by the signs of kinds.
 
     Known hosts need no request. Otherwise ``/v1/models`` may name the owner of its models; if not, the paths
     of the kinds' own APIs are tried. A server without any sign is OpenAI-compatible. If a question fails for
@@ -219,7 +229,7 @@ async def detect(root: str, get: Callable[[str], Awaitable[Answered]]) -> ProbeR
         return ProbeReply(ProbeOutcome.NOT_NOW if error.transient else ProbeOutcome.ANSWERED, unknown)
 
 
-async def _detect_by_answers(get: Callable[[str], Awaitable[Answered]]) -> ProbeReply[ServerKind]:
+async def _detect_by_answers(get: Get) -> ProbeReply[ServerKind]:
     """Return the kind by the server's answers; the unknown kind, and why, if it does not answer."""
     unknown = find_kind(UNKNOWN)
     models = await get("/v1/models")
@@ -278,25 +288,22 @@ class Capabilities:
         return to_record(self, f"kind model {limits} slots complete")
 
 
-async def discover(server: Server, kind: ServerKind) -> ProbeReply[Capabilities]:
-    """Ask the server for its figures. The outcome is NOT_NOW if a question failed for now."""
-    model = server.target.model
+async def discover(model: str, kind: ServerKind, get: Get) -> ProbeReply[Capabilities]:
+    """Ask a server for the figures of a model. The outcome is NOT_NOW if a question failed for now."""
     found: dict[str, Any] = {}
     complete = True
     for question in kind.questions:
         path = question.path(model)
         try:
-            answer = await server.probe(kind, path, None if question.body is None else question.body(model))
+            answer = await get(path, None if question.body is None else question.body(model))
         except ProviderError as error:
             complete = complete and not error.transient
             continue
         if answer.status == _OK:
             figures = question.read(answer.body, model)
             found = {name: figure for name, figure in figures.items() if figure is not None} | found
-        else:
-            # A missing model may be installed later.
-            missing = isinstance(server.error(answer.status, answer.body, path), ModelNotFound)
-            complete = complete and answer.status in _MISSING_ROUTE and not missing
+        else:  # a missing model may be installed later
+            complete = complete and outcome_of(answer.status, answer.body) is ProbeOutcome.UNSUPPORTED
     if wrong := found.keys() - FIGURES:
         raise InvalidTarget(
             f"the kind of server {kind.name!r} has a figure {min(wrong)!r}; the figures are "

@@ -14,6 +14,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -118,12 +119,9 @@ class Transport:
         wire = Wire(_origin(call.root), call.bounds) if kept is None else kept
         try:
             connection = await _follow(wire, call)
-            headers = {
-                name.decode("latin-1").lower(): value.decode("latin-1")
-                for name, value in reversed(connection.raw_headers)
-            }
             try:
-                yield Response(connection.status, headers, lambda: _pieces(connection, call))
+                pieces = partial(_pieces, connection, call)
+                yield Response(connection.status, connection.headers(), pieces)
             finally:
                 connection.release()
         finally:

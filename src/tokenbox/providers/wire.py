@@ -284,6 +284,13 @@ class WireConnection(asyncio.Protocol):
         poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
         return not poll.poll(0)
 
+    def headers(self) -> dict[str, str]:
+        """Return the headers by their names in lower case; of several values the first."""
+        return {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in reversed(self.raw_headers)
+        }
+
     def header(self, name: bytes) -> bytes | None:
         """Return the value of the first header with that lower-case name."""
         return next((value for key, value in self.raw_headers if key.lower() == name), None)
