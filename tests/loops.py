@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # A connection is accepted in a few turns of the loop.
@@ -35,3 +39,13 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run ``main`` as ``asyncio.run`` does; connections that are open at its end are closed."""
     with asyncio.Runner(loop_factory=EndingLoop) as runner:
         return runner.run(main)
+
+
+def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an asynchronous test."""
+
+    @wraps(test)
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(asyncio.wait_for(test(*args, **kwargs), SECONDS))
+
+    return call

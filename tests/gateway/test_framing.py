@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from tests.gateway.test_server import LIMITS, Connection, run
+from tests.gateway.test_server import LIMITS, Connection
+from tests.loops import in_loop
 from tokenbox.gateway.incoming import ClientGone
 
 HOST = b"host: x\r\n"
@@ -55,14 +56,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_could_be_read_in_two_ways_ends_the_connection(name: str) -> None:
-    async def story() -> None:
-        connection = await sent(REFUSED[name] + SECOND)
-        assert connection.got == []
-        assert re.findall(rb"HTTP/1.1 (\d+)", connection.wires.out) == [b"400"]
-        assert connection.wires.is_closed
-
-    run(story)
+@in_loop
+async def test_what_could_be_read_in_two_ways_ends_the_connection(name: str) -> None:
+    connection = await sent(REFUSED[name] + SECOND)
+    assert connection.got == []
+    assert re.findall(rb"HTTP/1.1 (\d+)", connection.wires.out) == [b"400"]
+    assert connection.wires.is_closed
 
 
 TAKEN = {
@@ -76,31 +75,26 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("name", sorted(TAKEN))
-def test_what_has_one_reading_is_read(name: str) -> None:
-    async def story() -> None:
-        connection = await sent(TAKEN[name])
-        assert connection.got == [("/first", 2)]
-
-    run(story)
+@in_loop
+async def test_what_has_one_reading_is_read(name: str) -> None:
+    connection = await sent(TAKEN[name])
+    assert connection.got == [("/first", 2)]
 
 
 OFFER = post(b"connection: upgrade\r\nUpGrade: h2c\r\n", b"content-length: %d\r\n" % len(SECOND), body=SECOND)
 
 
-def test_a_body_behind_an_offered_upgrade_is_never_a_request() -> None:
+@in_loop
+async def test_a_body_behind_an_offered_upgrade_is_never_a_request() -> None:
     """However the header is written, and wherever it is cut: the parser ignores the body of an upgrade."""
-
-    async def story() -> None:
-        cuts = [*range(len(OFFER) - len(SECOND) + 1), len(OFFER)]
-        for first, second in pairwise(cuts):
-            pieces = OFFER[:first], OFFER[first:second], OFFER[second:]
-            connection = await sent(*filter(None, pieces))
-            assert [path for path, _ in connection.got] in ([], ["/first"]), pieces
-            if not connection.got:
-                assert connection.wires.out.startswith(b"HTTP/1.1 400 "), pieces
-                assert connection.wires.is_closed
-
-    run(story)
+    cuts = [*range(len(OFFER) - len(SECOND) + 1), len(OFFER)]
+    for first, second in pairwise(cuts):
+        pieces = OFFER[:first], OFFER[first:second], OFFER[second:]
+        connection = await sent(*filter(None, pieces))
+        assert [path for path, _ in connection.got] in ([], ["/first"]), pieces
+        if not connection.got:
+            assert connection.wires.out.startswith(b"HTTP/1.1 400 "), pieces
+            assert connection.wires.is_closed
 
 
 ENDLESS = {
@@ -114,22 +108,17 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("name", sorted(ENDLESS))
-def test_bytes_without_end_that_are_no_body_are_bounded(name: str) -> None:
+@in_loop
+async def test_bytes_without_end_that_are_no_body_are_bounded(name: str) -> None:
     begin, more = ENDLESS[name]
-
-    async def story() -> None:
-        connection = await sent(begin, *[more] * (2 * LIMITS.headers // len(more)))
-        assert connection.wires.out.startswith(b"HTTP/1.1 431 ")
-        assert connection.wires.is_closed
-        assert connection.got == ([("/first", ClientGone)] if begin.startswith(b"POST") else [])
-
-    run(story)
+    connection = await sent(begin, *[more] * (2 * LIMITS.headers // len(more)))
+    assert connection.wires.out.startswith(b"HTTP/1.1 431 ")
+    assert connection.wires.is_closed
+    assert connection.got == ([("/first", ClientGone)] if begin.startswith(b"POST") else [])
 
 
-def test_small_chunks_are_a_body_whatever_their_sizes_take() -> None:
-    async def story() -> None:
-        size = LIMITS.headers
-        connection = await sent(post(CHUNKED, body=b""), *[b"1\r\na\r\n" * 256] * (size // 256), b"0\r\n\r\n")
-        assert connection.got == [("/first", size)]
-
-    run(story)
+@in_loop
+async def test_small_chunks_are_a_body_whatever_their_sizes_take() -> None:
+    size = LIMITS.headers
+    connection = await sent(post(CHUNKED, body=b""), *[b"1\r\na\r\n" * 256] * (size // 256), b"0\r\n\r\n")
+    assert connection.got == [("/first", size)]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import loops
 from tests.gateway.running import make_key
+from tests.loops import in_loop
 from tests.waiting import SECONDS, until
 from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.incoming import CLIENT, ClientGone
@@ -237,29 +237,28 @@ async def until_waiting(services: GatewayServices) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", STREAM], ids=["waits", "in a stream"])
-def test_it_takes_no_timer_and_no_thread(tmp_path: Path, answer: bytes) -> None:
-    async def go() -> None:
-        upstream = Server(answer)
-        server = await asyncio.start_server(upstream, "127.0.0.1", 0)
-        gateway, services = await opened(tmp_path, server.sockets[0].getsockname()[1])
-        client = Client(gateway)
-        await asyncio.wait_for(upstream.asked.wait(), SECONDS)
-        if answer:
-            await asyncio.wait_for(client.answered.wait(), SECONDS)
-        waiting = Client(gateway)
-        await asyncio.wait_for(until_waiting(services), SECONDS)
-        print(f"{await waiting.leave()} turns in the queue")  # noqa: T201
-        assert services.upstreams[0].waiting == 0
-        print(f"{await client.leave()} turns")  # noqa: T201
-        assert services.upstreams[0].running == 0
-        await asyncio.wait_for(upstream.ended.wait(), SECONDS)
-        await services.close()
-        server.close()
-
-    loops.run(go())
+@in_loop
+async def test_it_takes_no_timer_and_no_thread(tmp_path: Path, answer: bytes) -> None:
+    upstream = Server(answer)
+    server = await asyncio.start_server(upstream, "127.0.0.1", 0)
+    gateway, services = await opened(tmp_path, server.sockets[0].getsockname()[1])
+    client = Client(gateway)
+    await asyncio.wait_for(upstream.asked.wait(), SECONDS)
+    if answer:
+        await asyncio.wait_for(client.answered.wait(), SECONDS)
+    waiting = Client(gateway)
+    await asyncio.wait_for(until_waiting(services), SECONDS)
+    print(f"{await waiting.leave()} turns in the queue")  # noqa: T201
+    assert services.upstreams[0].waiting == 0
+    print(f"{await client.leave()} turns")  # noqa: T201
+    assert services.upstreams[0].running == 0
+    await asyncio.wait_for(upstream.ended.wait(), SECONDS)
+    await services.close()
+    server.close()
 
 
-def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_left() -> None:
+@in_loop
+async def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_left() -> None:
     """Both are on one connection: clients send the next request as soon as they have the last byte."""
 
     async def answered_then_settling(settled: asyncio.Event) -> None:
@@ -277,19 +276,15 @@ def test_an_answered_request_that_still_settles_does_not_hide_that_the_next_is_l
         is_late = False
 
     client = Connection()
-
-    async def story() -> None:
-        settled = asyncio.Event()
-        first = asyncio.create_task(answered_then_settling(settled))
-        await asyncio.sleep(0)
-        second = asyncio.create_task(waiting())
-        await asyncio.sleep(0)
-        settled.set()
-        await first
-        assert client.on_disconnect is not None
-        client.on_disconnect()
-        with pytest.raises(ClientGone):
-            await asyncio.wait_for(second, SECONDS)
-        assert client.on_disconnect is None
-
-    loops.run(story())
+    settled = asyncio.Event()
+    first = asyncio.create_task(answered_then_settling(settled))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(waiting())
+    await asyncio.sleep(0)
+    settled.set()
+    await first
+    assert client.on_disconnect is not None
+    client.on_disconnect()
+    with pytest.raises(ClientGone):
+        await asyncio.wait_for(second, SECONDS)
+    assert client.on_disconnect is None

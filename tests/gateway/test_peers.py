@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.loops import in_loop
 from tokenbox.gateway.metrics import Metrics
 from tokenbox.gateway.workers import Peers
 
@@ -38,46 +38,41 @@ def figures(page: bytes) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-def test_a_page_has_the_sums_of_all_workers_and_no_moment_of_one_that_is_gone(
+@in_loop
+async def test_a_page_has_the_sums_of_all_workers_and_no_moment_of_one_that_is_gone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def it() -> None:
-        first, second, third = worker(1, 10), worker(2, 20), worker(4, 40)
-        asked = Peers(folder, first.snapshot)
-        await asked.open()
-        others = []
-        for number, metrics in enumerate((second, third), 1):
-            monkeypatch.setattr(os, "getpid", lambda number=number: number)
-            others.append(Peers(folder, metrics.snapshot))
-            await others[-1].open()
-        together = figures(first.page(await asked.snapshots()))
-        assert together["tokenbox_mistakes_total"] == 7
-        assert together['tokenbox_upstream_running{upstream="one"}'] == 70
+    first, second, third = worker(1, 10), worker(2, 20), worker(4, 40)
+    asked = Peers(folder, first.snapshot)
+    await asked.open()
+    others = []
+    for number, metrics in enumerate((second, third), 1):
+        monkeypatch.setattr(os, "getpid", lambda number=number: number)
+        others.append(Peers(folder, metrics.snapshot))
+        await others[-1].open()
+    together = figures(first.page(await asked.snapshots()))
+    assert together["tokenbox_mistakes_total"] == 7
+    assert together['tokenbox_upstream_running{upstream="one"}'] == 70
 
-        others[0].close()  # it ended as asked: what it counted stays, what it had under way does not
-        later = figures(first.page(await asked.snapshots()))
-        assert later["tokenbox_mistakes_total"] == 7
-        assert later['tokenbox_upstream_running{upstream="one"}'] == 50
-        others[1].close()
-        asked.close()
-
-    asyncio.run(it())
+    others[0].close()  # it ended as asked: what it counted stays, what it had under way does not
+    later = figures(first.page(await asked.snapshots()))
+    assert later["tokenbox_mistakes_total"] == 7
+    assert later['tokenbox_upstream_running{upstream="one"}'] == 50
+    others[1].close()
+    asked.close()
 
 
-def test_a_worker_that_was_killed_is_left_out_of_the_page(folder: Path) -> None:
+@in_loop
+async def test_a_worker_that_was_killed_is_left_out_of_the_page(folder: Path) -> None:
     """It leaves its socket behind, and nobody answers there."""
-
-    async def it() -> None:
-        own = worker(1, 10)
-        asked = Peers(folder, own.snapshot)
-        await asked.open()
-        with socket.socket(socket.AF_UNIX) as dead:
-            dead.bind(str(folder / "1.sock"))
-            dead.listen()
-        assert (folder / "1.sock").exists()
-        page = figures(own.page(await asked.snapshots()))
-        assert page["tokenbox_mistakes_total"] == 1
-        assert page['tokenbox_upstream_running{upstream="one"}'] == 10
-        asked.close()
-
-    asyncio.run(it())
+    own = worker(1, 10)
+    asked = Peers(folder, own.snapshot)
+    await asked.open()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(folder / "1.sock"))
+        dead.listen()
+    assert (folder / "1.sock").exists()
+    page = figures(own.page(await asked.snapshots()))
+    assert page["tokenbox_mistakes_total"] == 1
+    assert page['tokenbox_upstream_running{upstream="one"}'] == 10
+    asked.close()

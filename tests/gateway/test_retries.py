@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from tests import loops
+from tests.loops import in_loop
 from tests.services import free_port
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import RequestLimits, UpstreamSettings
@@ -89,97 +89,80 @@ def upstream_of(*urls: str) -> Iterator[Upstream]:
         (["breaks", "ok"], "upstream_broke", 1),
     ],
 )
-def test_the_only_server_gets_a_request_once(script: list[str], seen: int | str, taken: int) -> None:
-    async def it() -> None:
-        async with Server(script) as server:
-            with upstream_of(server.url) as upstream:
-                assert await posted(upstream) == seen
-            assert server.taken == taken
-
-    loops.run(it())
+@in_loop
+async def test_the_only_server_gets_a_request_once(script: list[str], seen: int | str, taken: int) -> None:
+    async with Server(script) as server:
+        with upstream_of(server.url) as upstream:
+            assert await posted(upstream) == seen
+        assert server.taken == taken
 
 
-def test_a_server_that_is_started_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_loop
+async def test_a_server_that_is_started_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It refuses connections for a moment: nothing of the request is with it."""
-
-    async def it() -> None:
-        server = Server(["ok"])
-        naps: list[float] = []
-        async with AsyncExitStack() as stack:
-
-            async def nap(seconds: float) -> None:
-                naps.append(seconds)
-                if len(naps) == 2:
-                    await stack.enter_async_context(server)
-
-            monkeypatch.setattr("tokenbox.gateway.upstream.asyncio.sleep", nap)
-            with upstream_of(server.url) as upstream:
-                assert await posted(upstream) == 200
-            assert (len(naps), server.taken) == (2, 1)
-
-    loops.run(it())
-
-
-def test_a_server_that_nobody_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def it() -> None:
-        naps: list[float] = []
+    server = Server(["ok"])
+    naps: list[float] = []
+    async with AsyncExitStack() as stack:
 
         async def nap(seconds: float) -> None:
             naps.append(seconds)
+            if len(naps) == 2:
+                await stack.enter_async_context(server)
 
         monkeypatch.setattr("tokenbox.gateway.upstream.asyncio.sleep", nap)
-        with upstream_of(f"http://127.0.0.1:{free_port()}") as upstream:
-            assert await posted(upstream) == "upstream_unreachable"
-        assert len(naps) == 2
+        with upstream_of(server.url) as upstream:
+            assert await posted(upstream) == 200
+        assert (len(naps), server.taken) == (2, 1)
 
-    loops.run(it())
+
+@in_loop
+async def test_a_server_that_nobody_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+
+    async def nap(seconds: float) -> None:
+        naps.append(seconds)
+
+    monkeypatch.setattr("tokenbox.gateway.upstream.asyncio.sleep", nap)
+    with upstream_of(f"http://127.0.0.1:{free_port()}") as upstream:
+        assert await posted(upstream) == "upstream_unreachable"
+    assert len(naps) == 2
 
 
 @pytest.mark.parametrize("first", ["busy", None])
-def test_another_replica_takes_what_one_did_not_and_that_one_rests(first: str | None) -> None:
+@in_loop
+async def test_another_replica_takes_what_one_did_not_and_that_one_rests(first: str | None) -> None:
     """One that says 503, or refuses connections, is asked last for a while."""
-
-    async def it() -> None:
-        async with AsyncExitStack() as stack:
-            away, good = Server(["busy"]), await stack.enter_async_context(Server(["ok"]))
-            if first is not None:
-                await stack.enter_async_context(away)
-            with upstream_of(away.url, good.url) as upstream:
-                assert [await posted(upstream) for _ in range(10)] == [200] * 10
-            assert good.taken == 10
-            assert away.taken == (1 if first else 0)
-
-    loops.run(it())
+    async with AsyncExitStack() as stack:
+        away, good = Server(["busy"]), await stack.enter_async_context(Server(["ok"]))
+        if first is not None:
+            await stack.enter_async_context(away)
+        with upstream_of(away.url, good.url) as upstream:
+            assert [await posted(upstream) for _ in range(10)] == [200] * 10
+        assert good.taken == 10
+        assert away.taken == (1 if first else 0)
 
 
 @pytest.mark.parametrize(("script", "seen"), [("wrong", 500), ("gateway", 502), ("breaks", "upstream_broke")])
-def test_what_one_replica_may_have_taken_goes_to_no_other(script: str, seen: int | str) -> None:
-    async def it() -> None:
-        async with Server([script]) as one, Server([script]) as other:
-            with upstream_of(one.url, other.url) as upstream:
-                assert await posted(upstream) == seen
-            assert one.taken + other.taken == 1
-
-    loops.run(it())
+@in_loop
+async def test_what_one_replica_may_have_taken_goes_to_no_other(script: str, seen: int | str) -> None:
+    async with Server([script]) as one, Server([script]) as other:
+        with upstream_of(one.url, other.url) as upstream:
+            assert await posted(upstream) == seen
+        assert one.taken + other.taken == 1
 
 
-def test_a_replica_behind_a_proxy_that_lost_it_rests() -> None:
+@in_loop
+async def test_a_replica_behind_a_proxy_that_lost_it_rests() -> None:
     """Its model may have run, so the client gets the 502; the next requests go elsewhere."""
-
-    async def it() -> None:
-        async with Server(["gateway"]) as away, Server(["ok"]) as good:
-            with upstream_of(good.url, away.url) as upstream:
-                assert [await posted(upstream) for _ in range(6)] == [502, *[200] * 5]
-            assert (away.taken, good.taken) == (1, 5)
-
-    loops.run(it())
+    async with Server(["gateway"]) as away, Server(["ok"]) as good:
+        with upstream_of(good.url, away.url) as upstream:
+            assert [await posted(upstream) for _ in range(6)] == [502, *[200] * 5]
+        assert (away.taken, good.taken) == (1, 5)
 
 
-def test_the_last_replicas_refusal_is_the_answer() -> None:
-    async def it() -> None:
-        async with Server(["busy"]) as one, Server(["busy"]) as other:
-            with upstream_of(one.url, other.url) as upstream:
-                assert await posted(upstream) == 503
-            assert (one.taken, other.taken) == (1, 1)
-
-    loops.run(it())
+@in_loop
+async def test_the_last_replicas_refusal_is_the_answer() -> None:
+    async with Server(["busy"]) as one, Server(["busy"]) as other:
+        with upstream_of(one.url, other.url) as upstream:
+            assert await posted(upstream) == 503
+        assert (one.taken, other.taken) == (1, 1)

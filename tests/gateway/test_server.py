@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from tests.waiting import SECONDS
+from tests.loops import in_loop
 from tokenbox.gateway.asgi import Reply
 from tokenbox.gateway.body_memory import BodyMemory, BodyReservation
 from tokenbox.gateway.incoming import ClientGone, Incoming
@@ -24,7 +24,7 @@ from tokenbox.gateway.server import BoundedProtocol, config_of
 from tokenbox.gateway.settings import RequestLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
 
     from tokenbox.gateway.asgi import Message, Receive, Send
 
@@ -143,132 +143,108 @@ class Connection:
         await Reply(200, incoming.path.encode()).send(send)
 
 
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    async def go() -> None:
-        await asyncio.wait_for(story(), SECONDS)
-
-    asyncio.run(go())
-
-
-def test_a_request_behind_another_is_not_taken_and_ends_the_connection() -> None:
-    async def story() -> None:
-        for behind in (
-            ASK % (b"second", 3) + b"abc",
-            b"GET / HT",
-            b"no HTTP\r\n\r\n",
-            b"GET /" + b"x" * 99_999,
-        ):
-            for at_once in (True, False):
-                connection = Connection()
-                pieces = [ASK % (b"first", 2) + b"ab", behind]
-                for piece in [b"".join(pieces)] if at_once else pieces:
-                    await connection.send(piece)
-                await connection.send(b"GET /third HTTP/1.1\r\n\r\n")
-                connection.loop.pass_time(LIMITS.head_seconds + LIMITS.body_seconds)
-                assert (connection.wires.out, connection.wires.is_closed) == (b"", False)
-                connection.answers.set()
-                await connection.settle()
-                assert connection.got == [("/first", 2)]
-                assert connection.wires.out.count(b"HTTP/1.1 ") == 1
-                assert b"connection: close\r\n" in connection.wires.out
-                assert connection.wires.is_closed
-
-    run(story)
+@in_loop
+async def test_a_request_behind_another_is_not_taken_and_ends_the_connection() -> None:
+    for behind in (
+        ASK % (b"second", 3) + b"abc",
+        b"GET / HT",
+        b"no HTTP\r\n\r\n",
+        b"GET /" + b"x" * 99_999,
+    ):
+        for at_once in (True, False):
+            connection = Connection()
+            pieces = [ASK % (b"first", 2) + b"ab", behind]
+            for piece in [b"".join(pieces)] if at_once else pieces:
+                await connection.send(piece)
+            await connection.send(b"GET /third HTTP/1.1\r\n\r\n")
+            connection.loop.pass_time(LIMITS.head_seconds + LIMITS.body_seconds)
+            assert (connection.wires.out, connection.wires.is_closed) == (b"", False)
+            connection.answers.set()
+            await connection.settle()
+            assert connection.got == [("/first", 2)]
+            assert connection.wires.out.count(b"HTTP/1.1 ") == 1
+            assert b"connection: close\r\n" in connection.wires.out
+            assert connection.wires.is_closed
 
 
-def test_a_request_after_an_answer_is_taken() -> None:
-    async def story() -> None:
-        connection = Connection()
-        connection.answers.set()
-        for number in range(3):
-            await connection.send(ASK % (b"%d" % number, 1) + b"a")
-            connection.loop.pass_time(LIMITS.body_seconds)
-        assert [path for path, _ in connection.got] == ["/0", "/1", "/2"]
-        assert not connection.wires.is_closed
-
-    run(story)
+@in_loop
+async def test_a_request_after_an_answer_is_taken() -> None:
+    connection = Connection()
+    connection.answers.set()
+    for number in range(3):
+        await connection.send(ASK % (b"%d" % number, 1) + b"a")
+        connection.loop.pass_time(LIMITS.body_seconds)
+    assert [path for path, _ in connection.got] == ["/0", "/1", "/2"]
+    assert not connection.wires.is_closed
 
 
-def test_who_leaves_is_seen_also_after_a_large_body() -> None:
+@in_loop
+async def test_who_leaves_is_seen_also_after_a_large_body() -> None:
     """What comes is not read further while much of it waits; after its end all is."""
-
-    async def story() -> None:
-        connection = Connection()
-        await connection.send(ASK % (b"large", 200_000))
-        await connection.send(b"x" * 200_000)
-        assert connection.got == [("/large", 200_000)]
-        assert connection.wires.is_read
-
-    run(story)
+    connection = Connection()
+    await connection.send(ASK % (b"large", 200_000))
+    await connection.send(b"x" * 200_000)
+    assert connection.got == [("/large", 200_000)]
+    assert connection.wires.is_read
 
 
-def test_a_body_that_is_not_taken_is_not_late() -> None:
+@in_loop
+async def test_a_body_that_is_not_taken_is_not_late() -> None:
     """Whoever admits the request is slow: what is left of the body cannot come meanwhile."""
-
-    async def story() -> None:
-        connection = Connection()
-        connection.admits.clear()
-        await connection.send(ASK % (b"large", 200_000) + b"x" * 100_000)
-        assert not connection.wires.is_read
-        connection.loop.pass_time(5 * LIMITS.body_seconds)
-        connection.admits.set()
-        await connection.settle()
-        await connection.send(b"x" * 100_000)
-        assert connection.got == [("/large", 200_000)]
-
-    run(story)
+    connection = Connection()
+    connection.admits.clear()
+    await connection.send(ASK % (b"large", 200_000) + b"x" * 100_000)
+    assert not connection.wires.is_read
+    connection.loop.pass_time(5 * LIMITS.body_seconds)
+    connection.admits.set()
+    await connection.settle()
+    await connection.send(b"x" * 100_000)
+    assert connection.got == [("/large", 200_000)]
 
 
 @pytest.mark.parametrize("came_whole", [False, True])
-def test_a_body_is_late_if_it_is_not_whole_in_time(came_whole: bool) -> None:
-    async def story() -> None:
-        connection = Connection()
-        await connection.send(ASK % (b"slow", 3) + b"a")
-        connection.loop.pass_time(LIMITS.body_seconds - 1)
-        await connection.send(b"bc" if came_whole else b"b")
-        connection.loop.pass_time(2)
-        await connection.settle()
-        assert connection.got == [("/slow", 3 if came_whole else Refusal)]
-        # What was late of one request is not of the next.
-        connection.answers.set()
-        await connection.settle()
-        if not came_whole:
-            await connection.send(b"c")
-        await connection.send(ASK % (b"next", 1) + b"a")
-        assert connection.got[1:] == [("/next", 1)]
-
-    run(story)
+@in_loop
+async def test_a_body_is_late_if_it_is_not_whole_in_time(came_whole: bool) -> None:
+    connection = Connection()
+    await connection.send(ASK % (b"slow", 3) + b"a")
+    connection.loop.pass_time(LIMITS.body_seconds - 1)
+    await connection.send(b"bc" if came_whole else b"b")
+    connection.loop.pass_time(2)
+    await connection.settle()
+    assert connection.got == [("/slow", 3 if came_whole else Refusal)]
+    # What was late of one request is not of the next.
+    connection.answers.set()
+    await connection.settle()
+    if not came_whole:
+        await connection.send(b"c")
+    await connection.send(ASK % (b"next", 1) + b"a")
+    assert connection.got[1:] == [("/next", 1)]
 
 
-def test_a_reader_is_gone_when_it_takes_nothing_for_so_long() -> None:
-    async def story() -> None:
-        connection = Connection()
-        await connection.send(ASK % (b"it", 1) + b"a")
-        connection.wires.waiting = 1_000_000
-        connection.protocol.pause_writing()
-        for _ in range(10):
-            connection.loop.pass_time(LIMITS.send_seconds - 1)
-            connection.wires.waiting -= 1
-        assert not connection.wires.is_closed
-        connection.loop.pass_time(2 * LIMITS.send_seconds)
-        assert connection.wires.is_closed
-
-    run(story)
+@in_loop
+async def test_a_reader_is_gone_when_it_takes_nothing_for_so_long() -> None:
+    connection = Connection()
+    await connection.send(ASK % (b"it", 1) + b"a")
+    connection.wires.waiting = 1_000_000
+    connection.protocol.pause_writing()
+    for _ in range(10):
+        connection.loop.pass_time(LIMITS.send_seconds - 1)
+        connection.wires.waiting -= 1
+    assert not connection.wires.is_closed
+    connection.loop.pass_time(2 * LIMITS.send_seconds)
+    assert connection.wires.is_closed
 
 
-def test_a_connection_that_rests_has_no_timer_of_ours() -> None:
+@in_loop
+async def test_a_connection_that_rests_has_no_timer_of_ours() -> None:
     """Uvicorn's own ends it."""
-
-    async def story() -> None:
-        connection = Connection()
-        connection.answers.set()
-        await connection.send(ASK % (b"it", 1) + b"a")
-        connection.loop.pass_time(74)
-        assert not connection.wires.is_closed
-        connection.loop.pass_time(1)
-        assert connection.wires.is_closed
-
-    run(story)
+    connection = Connection()
+    connection.answers.set()
+    await connection.send(ASK % (b"it", 1) + b"a")
+    connection.loop.pass_time(74)
+    assert not connection.wires.is_closed
+    connection.loop.pass_time(1)
+    assert connection.wires.is_closed
 
 
 def test_what_our_protocol_uses_of_uvicorn_is_there() -> None:

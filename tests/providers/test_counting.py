@@ -16,6 +16,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.loops import in_loop
 from tests.providers.fake import Reply, head_of, raw, serving
 from tests.waiting import SECONDS, until
 from tokenbox import tokenizers
@@ -235,7 +236,8 @@ def test_after_two_time_outs_in_a_row_the_server_has_a_rest() -> None:
         provider.close()
 
 
-def test_timeouts_of_questions_that_were_asked_together_count_once() -> None:
+@in_loop
+async def test_timeouts_of_questions_that_were_asked_together_count_once() -> None:
     """Else ten slow questions at once would stop those of all others for a minute."""
     now = [0.0]
     memory = EndpointMemory(clock=lambda: now[0], longest_rest=5.0)
@@ -248,18 +250,15 @@ def test_timeouts_of_questions_that_were_asked_together_count_once() -> None:
     async def quick() -> ProbeReply[int]:
         return ProbeReply(ProbeOutcome.ANSWERED, 4)
 
-    async def many() -> None:
-        assert (await memory.ask("it", "/count", quick)).value == 4
-        await asyncio.gather(*(memory.ask("it", "/count", slow) for _ in range(10)))
+    assert (await memory.ask("it", "/count", quick)).value == 4
+    await asyncio.gather(*(memory.ask("it", "/count", slow) for _ in range(10)))
+    assert not memory.resting("it")
+    for rest in (2.0, 4.0, 5.0, 5.0):
+        await memory.ask("it", "/count", slow)
+        now[0] += rest - 0.5
+        assert memory.resting("it")
+        now[0] += 0.5
         assert not memory.resting("it")
-        for rest in (2.0, 4.0, 5.0, 5.0):
-            await memory.ask("it", "/count", slow)
-            now[0] += rest - 0.5
-            assert memory.resting("it")
-            now[0] += 0.5
-            assert not memory.resting("it")
-
-    asyncio.run(many())
 
 
 @pytest.mark.parametrize("threads", [2, 16])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import loops
+from tests.loops import in_loop
 from tests.providers.fuzz_wire import check
 from tests.waiting import SECONDS
 from tokenbox.providers import wire as wires
@@ -27,7 +28,8 @@ def test_answers_however_they_are_cut_and_mutated() -> None:
     assert min(found[f"hostile, {how}"] for how in ("whole", "garbled", "broke")) > 100
 
 
-def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_loop
+async def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wires, "KEEP_SECONDS", 0.2)
     open_now = 0
 
@@ -41,27 +43,24 @@ def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch
         open_now -= 1
         writer.close()
 
-    async def run() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        wire = Wire(f"http://127.0.0.1:{port}", Bounds())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    wire = Wire(f"http://127.0.0.1:{port}", Bounds())
 
-        async def ask() -> None:
-            answer = await wire.request("GET", b"/", [], b"")
-            await answer.read(10)
-            await asyncio.sleep(0.05)
-            answer.release()
+    async def ask() -> None:
+        answer = await wire.request("GET", b"/", [], b"")
+        await answer.read(10)
+        await asyncio.sleep(0.05)
+        answer.release()
 
-        for _ in range(2):  # a connection that is used again is not closed by the timer of its first use
-            await asyncio.gather(*(ask() for _ in range(30)))
-            assert open_now == 30
-        async with asyncio.timeout(SECONDS):
-            while open_now:  # noqa: ASYNC110  # the server's own count
-                await asyncio.sleep(0.02)
-        wire.close()
-        server.close()
-
-    loops.run(run())
+    for _ in range(2):  # a connection that is used again is not closed by the timer of its first use
+        await asyncio.gather(*(ask() for _ in range(30)))
+        assert open_now == 30
+    async with asyncio.timeout(SECONDS):
+        while open_now:  # noqa: ASYNC110  # the server's own count
+            await asyncio.sleep(0.02)
+    wire.close()
+    server.close()
 
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -154,7 +153,8 @@ def test_a_kept_connection_that_the_server_closes(
     assert len(lines) == 1 + is_answered
 
 
-def test_a_request_that_is_cancelled_as_its_answer_begins_closes_its_connection(
+@in_loop
+async def test_a_request_that_is_cancelled_as_its_answer_begins_closes_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     closed = asyncio.Event()
@@ -166,21 +166,18 @@ def test_a_request_that_is_cancelled_as_its_answer_begins_closes_its_connection(
         closed.set()
         writer.close()
 
-    async def run() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", Bounds())
-        task = asyncio.ensure_future(wire.request("POST", b"/", [], b""))
-        wake = wires.WireConnection._wake  # noqa: SLF001  # at the moment of the head
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", Bounds())
+    task = asyncio.ensure_future(wire.request("POST", b"/", [], b""))
+    wake = wires.WireConnection._wake  # noqa: SLF001  # at the moment of the head
 
-        def cancel(connection: wires.WireConnection) -> None:
-            wake(connection)
-            task.cancel()
+    def cancel(connection: wires.WireConnection) -> None:
+        wake(connection)
+        task.cancel()
 
-        monkeypatch.setattr(wires.WireConnection, "_wake", cancel)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        async with asyncio.timeout(SECONDS):
-            await closed.wait()
-        server.close()
-
-    loops.run(run())
+    monkeypatch.setattr(wires.WireConnection, "_wake", cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(SECONDS):
+        await closed.wait()
+    server.close()
