@@ -238,6 +238,19 @@ async def redirect(request: web.Request, body: dict[str, Any]) -> web.StreamResp
     return web.Response(status=307, headers={"location": "http://127.0.0.1:1/elsewhere"})
 
 
+async def created(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """Answer with another status of success, as some frameworks do to each POST."""
+    return web.json_response({"id": "c1", "usage": usage_of(body)}, status=201)
+
+
+async def error_as_success(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    return web.json_response({"error": {"message": "no", "code": 502}})
+
+
+async def utf_16(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    return web.Response(body=json.dumps({"id": "c1"}).encode("utf-16"), content_type="application/json")
+
+
 async def no_status(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     return web.Response(status=999, text="{}", content_type="application/json")
 
@@ -321,8 +334,9 @@ FAULTS = {
     function.__name__: function
     for function in (
         reset_before, half_a_head, no_http, reset_after_head, half_a_chunk, half_a_body, ends_early, no_done,
-        bad_json, bad_event, page, server_error, rate_limited, flat_error, redirect, no_status, refuses_key,
-        echoes_key, zero_usage, slow_stream, silent, stalls, endless, flood, large,
+        bad_json, bad_event, page, server_error, rate_limited, flat_error, redirect, no_status, created,
+        refuses_key, error_as_success, utf_16, echoes_key, zero_usage, slow_stream, silent, stalls, endless,
+        flood, large,
     )
 }  # fmt: skip
 

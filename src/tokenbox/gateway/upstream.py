@@ -353,7 +353,8 @@ class Upstream:
     def _own_headers(self, path: str) -> dict[bytes, bytes]:
         """Return the headers of the gateway's own requests. Anthropic's API requires a version."""
         own = {} if self.kind is None else self.kind.headers
-        headers = {name.encode(): value.encode() for name, value in own.items()}
+        headers = {b"user-agent": b"tokenbox"}
+        headers |= {name.encode(): value.encode() for name, value in own.items()}
         if path.startswith("/v1/messages"):
             headers[b"anthropic-version"] = b"2023-06-01"
         return headers
