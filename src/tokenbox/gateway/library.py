@@ -19,7 +19,7 @@ from tokenbox.gateway.refusals import invalid_request
 from tokenbox.policy import Chunks, GuardLimits, enforce, pack, read_chunks
 from tokenbox.policy.errors import UnknownStrategy
 from tokenbox.policy.guard import FIELDS
-from tokenbox.policy.strategies import Strategy, strategy_of
+from tokenbox.policy.strategies import STRATEGY_NAMES, Strategy, strategy_of
 from tokenbox.tokenizers.registry import FILE_PREFIX, get, is_builtin
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tokenbox.models import ModelFigures
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
-STRATEGIES = ("box", "ladder", "window", "worth")
 _LAYOUT = {"sections", "budget", "tokenizer", "separator", "policy", "groups", "reclaim"}
+_TOKENIZER = "o200k_base"
 _LIMITS = {"max_ctx", "reserve_out", "headroom", "max_input"}
 
 
@@ -64,7 +64,7 @@ def layout_of(body: dict[str, Any]) -> dict[str, Any]:
     result = layout(
         body["sections"],
         body.get("budget"),  # type: ignore[arg-type]  # checked by the library, in its own words
-        _tokenizer(body),
+        named_tokenizer(body) or get(_TOKENIZER),
         body.get("separator", "\n\n"),
         policy=body.get("policy", Policy.FACET),
         groups=body.get("groups"),
@@ -103,11 +103,9 @@ def enforcement_of(
 
 def named_tokenizer(body: dict[str, Any]) -> Tokenizer | None:
     """Return the tokenizer that a body names, or None."""
-    return None if body.get("tokenizer") is None else _tokenizer(body)
-
-
-def _tokenizer(body: dict[str, Any]) -> Tokenizer:
-    name = "o200k_base" if body.get("tokenizer") is None else body["tokenizer"]
+    name = body.get("tokenizer")
+    if name is None:
+        return None
     try:
         if is_builtin(name) or (isinstance(name, str) and not name.startswith(FILE_PREFIX)):
             return get(name)
@@ -123,7 +121,7 @@ def _strategy(body: dict[str, Any]) -> str | Strategy | None:
     try:
         return strategy_of(body.get("strategy"))
     except (CodeNotAllowed, UnknownStrategy):
-        names = ", ".join(STRATEGIES)
+        names = ", ".join(STRATEGY_NAMES)
         raise invalid_request(
             f"strategy is one of {names}, or one that the operator allowed.", "strategy"
         ) from None

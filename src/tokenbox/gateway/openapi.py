@@ -9,10 +9,10 @@ import re
 from typing import Any
 
 from tokenbox.__about__ import __version__
-from tokenbox.gateway.library import STRATEGIES
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.settings import Mode
 from tokenbox.models import OutputMode
+from tokenbox.policy.strategies import STRATEGY_NAMES
 from tokenbox.tokenizers.registry import available
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -89,7 +89,7 @@ _LIMITS = {
 }
 _STRATEGY = {
     "type": "string",
-    "description": f"One of {', '.join(STRATEGIES)}, or one that the operator allowed by its name.",
+    "description": f"One of {', '.join(STRATEGY_NAMES)}, or one that the operator allowed by its name.",
 }
 _OUTPUT_MODE = {"type": "string", "enum": [mode.value for mode in OutputMode]}
 _SECTION = _object(("id", "content"), id={"type": "string", "minLength": 1}, content=_TEXT)
