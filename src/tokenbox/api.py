@@ -14,7 +14,7 @@ from tokenbox.compose import breakpoints as changes
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
 from tokenbox.compose.remembered import counted
-from tokenbox.compose.requests import Count, checked_count, with_unseen
+from tokenbox.compose.requests import Count, count_by, with_unseen
 from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import costly_fields, read_request
@@ -89,7 +89,7 @@ def count(  # each is an option of its own
         named = what.get("model")
         model = named if isinstance(named, str) else None
     counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
-    return with_unseen(checked_count(counter.count_request(request)), request)
+    return with_unseen(count_by(counter, request), request)
 
 
 def count_texts(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+import pickle
+from copy import copy, deepcopy
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.llama import model as models
+from tokenbox.compose.requests import RequestCounter
 from tokenbox.content.exchanges import Waiting
 from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost
 from tokenbox.conversation import Conversation as RequestConversation
@@ -19,7 +22,13 @@ from tokenbox.conversation import Evicted
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.conversation import SUMMARY_HEADING
 from tokenbox.conversation.pieces import MEDIA
-from tokenbox.errors import InvalidBudget, InvalidContent, TokenizerError, UnknownTokenizer
+from tokenbox.errors import (
+    InvalidBudget,
+    InvalidContent,
+    TokenizerError,
+    UnknownTokenizer,
+    UnsupportedOperation,
+)
 
 if TYPE_CHECKING:
     import tokenbox
@@ -518,15 +527,32 @@ def test_what_are_no_tools(tools: Any) -> None:  # noqa: ANN401
     assert conversation.tools is None
 
 
-@pytest.mark.parametrize("count", ["gpt-4o", "o200k_base", None, len])
-def test_a_deep_copy_goes_its_own_way(count: Any) -> None:  # noqa: ANN401  # a name or a function
+def _pickled(conversation: RequestConversation) -> RequestConversation:
+    found: RequestConversation = pickle.loads(pickle.dumps(conversation))
+    return found
+
+
+@pytest.mark.parametrize("copied", [deepcopy, copy, _pickled])
+@pytest.mark.parametrize("count", ["gpt-4o", "o200k_base", None, len, "llama.cpp", "transformers"])
+def test_a_copy_goes_its_own_way(
+    count: Any,  # noqa: ANN401  # a name or a function
+    copied: Callable[[RequestConversation], RequestConversation],
+    model: models.Model,
+) -> None:
+    if count in ("llama.cpp", "transformers"):
+        count = ChatFormat.open(model.gguf if count == "llama.cpp" else model.folder)
+    if copied is _pickled and isinstance(count, RequestCounter):
+        with pytest.raises(UnsupportedOperation, match=r"Set conversation\.count to a name"):
+            copied(RequestConversation("Be brief.", count))
+        return
     conversation = RequestConversation("Be brief.", count, token_budget=400)
     for _ in range(9):
         conversation.user("hello " * 20)
         conversation.assistant("hi")
         conversation.enforce_budget()
     before = conversation.messages, conversation.estimate_tokens()
-    branch = deepcopy(conversation)
+    branch = copied(conversation)
+    assert all(map(is_, branch.values, conversation.values)) is (copied is copy)
     assert (branch.messages, branch.estimate_tokens()) == before
     branch.user("and now? " * 20)
     branch.system = "Be kind."

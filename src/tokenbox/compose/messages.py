@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.parts import LinearWhole
-from tokenbox.compose.requests import Count, CountsPieces, RequestCounter, checked_count
+from tokenbox.compose.requests import Count, CountsPieces, RequestCounter, count_by
 from tokenbox.content.message import InvalidMessage, Message
 from tokenbox.content.request import Request
 from tokenbox.errors import LayoutError
@@ -62,7 +62,7 @@ def count_of_messages(
 ) -> Count | None:
     """Count the request; None if there are no messages to send."""
     sent = request_of(sections, texts)
-    return checked_count(requests.count_request(sent)) if sent.messages else None
+    return count_by(requests, sent) if sent.messages else None
 
 
 def request_of(sections: Sequence[Section], texts: Sequence[str]) -> Request:

@@ -80,6 +80,11 @@ def checked_count(given: object) -> Count:
     return given
 
 
+def count_by(counter: RequestCounter, request: Request) -> Count:
+    """Return the count of a request by any counter. Raises ``TokenizerError`` if it gave no count."""
+    return checked_count(counter.count_request(request))
+
+
 def with_unseen(count: Count, request: Request) -> Count:
     """Return the count of a request, without an upper bound if only the server knows some of its input."""
     if count.exact:

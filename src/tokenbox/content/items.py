@@ -78,6 +78,9 @@ class Item:
     verbatim: bool = True
     raw: Frozen = None
 
+    def __deepcopy__(self, _: object) -> Item:
+        return self
+
     def to_dict(self) -> Any:  # noqa: ANN401  # JSON
         """Return the original item as a mapping."""
         return self.messages[0].to_dict() if self.verbatim else thaw(self.raw)

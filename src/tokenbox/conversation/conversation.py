@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from html import escape
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from tokenbox.compose.requests import RequestCounter
 from tokenbox.compose.selection import check_query
 from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
@@ -19,12 +21,13 @@ from tokenbox.conversation.record import Enforced, expanded
 from tokenbox.conversation.relevance import asked
 from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize, without_excess
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
-from tokenbox.errors import InvalidContent, TokenboxError, plural, shown
+from tokenbox.errors import InvalidContent, TokenboxError, UnsupportedOperation, plural, shown
 from tokenbox.integers import whole
 from tokenbox.render.html import Pictured, in_words
+from tokenbox.tokenizers.protocol import Tokenizer
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count, RequestCounter
+    from tokenbox.compose.requests import Count
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.result_forms import ShownItem
     from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -330,6 +333,35 @@ class Conversation(Pictured):
         if rest < 0:  # each was counted by itself, with the template's own system prompt
             items, rest = list(without_excess(items, -rest)), 0
         return (*items, ContextItem(BESIDE, rest)) if rest else tuple(items)
+
+    def __copy__(self) -> Self:
+        """Return a branch that goes its own way, with the same message objects."""
+        given = (*self._window.given.values(), *self._window.shown.values(), *self._away.values())
+        return deepcopy(self, {id(shown.value): shown.value for shown in given})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a branch that goes its own way, with copies of the message objects."""
+        branch = memo[id(self)] = object.__new__(type(self))
+        branch.__setstate__(deepcopy(self._state(), memo))
+        return branch
+
+    def _state(self) -> dict[str, Any]:
+        """Return all but the running count, which refers to the messages of this conversation."""
+        return {**self.__dict__, "_found": None, "_window": self._window.uncounted()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all but the counter, which is found again by its name."""
+        if isinstance(self.count, RequestCounter | Tokenizer):
+            raise UnsupportedOperation(
+                f"a conversation cannot be pickled with the counter {self.identity.name}. Set "
+                'conversation.count to a name, such as "gpt-4o", or use copy.deepcopy.'
+            )
+        return self._state()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        counter = self._counter()
+        self._window.resume(open_session(counter), tokenizer_of(counter), self._frame())
 
     def __repr__(self) -> str:
         """Describe the next request. Never raises, because debuggers call it."""

@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenbox.compose.requests import NO_BOUND, Count, RunningCount, checked_count
 from tokenbox.content.exchanges import Grouping
@@ -128,12 +128,26 @@ class CountedWindow:
         self._share = share
         self.window.base += total - self.window.total
 
-    def count_with(self, session: RunningCount, tokenizer: Tokenizer, frame: Frame) -> None:
-        """Switch to another counter, and set the frame. If it raises, the present one stays."""
+    def uncounted(self) -> CountedWindow:
+        """Return the window without its counter, for a copy, which needs its own session."""
+        return replace(self, session=cast("RunningCount", None), tokenizer=get("chars4"))
+
+    def resume(self, session: RunningCount, tokenizer: Tokenizer, frame: Frame) -> None:
+        """Go on with a new session of the same counter."""
+        self._start(session, frame)
+        self.session, self.tokenizer = session, tokenizer
+
+    def _start(self, session: RunningCount, frame: Frame) -> list[tuple[int, ShownItem]]:
+        """Set up a session with the frame and the counted items, which are returned."""
         session.frame(*frame)
         counted = [(number, shown) for number, shown in self.shown.items() if number not in self._uncounted]
         for number, shown in counted:
             session.add(number, shown.item)
+        return counted
+
+    def count_with(self, session: RunningCount, tokenizer: Tokenizer, frame: Frame) -> None:
+        """Switch to another counter, and set the frame. If it raises, the present one stays."""
+        counted = self._start(session, frame)
         full = {
             number: session.cost(self.given[number].item)
             for number, shown in counted

@@ -17,7 +17,7 @@ from tokenbox.compose.requests import (
     PartCost,
     RequestCounter,
     RunningCount,
-    checked_count,
+    count_by,
 )
 from tokenbox.content.message import Frozen, Message, Object, Part, Role, UndeclaredCost, media_in
 from tokenbox.content.request import Request, read_request
@@ -52,6 +52,10 @@ class CountsMessages(ABC):
     @property
     def exact(self) -> bool:
         return self.identity.exact
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the counter itself: it does not change, so that copies of a conversation share it."""
+        return self
 
     def count_messages(
         self,
@@ -302,7 +306,7 @@ class WholeSession:
             return sum(get(UNKNOWN).count_batch([message.counted_text for message in item.messages]))
 
     def _counted(self, request: Request) -> Count:
-        return checked_count(self._counter.count_request(request))
+        return count_by(self._counter, request)
 
     def _request(self, changes: Mapping[int, Item | None]) -> Request:
         shown = (changes.get(number, item) for number, item in self._items.items())

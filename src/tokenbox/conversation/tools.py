@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.compose.requests import RequestCounter, checked_count
+from tokenbox.compose.requests import RequestCounter, count_by
 from tokenbox.content.items import read_items
 from tokenbox.content.request import Request, read_tools
 from tokenbox.conversation.counters import Counts, counter_of
@@ -171,8 +171,8 @@ def name_of(tool: Tool) -> str:
 def _tokens(counter: RequestCounter, tools: Sequence[Tool] | None) -> tuple[int, bool]:
     """Return the tokens that tools add to a request with one short message, and whether they are exact."""
     hello = read_items([{"role": "user", "content": "hi"}])
-    with_tools = checked_count(counter.count_request(Request.of_items(hello, list(tools or ()) or None)))
-    bare = checked_count(counter.count_request(Request.of_items(hello)))
+    with_tools = count_by(counter, Request.of_items(hello, list(tools or ()) or None))
+    bare = count_by(counter, Request.of_items(hello))
     return with_tools.total - bare.total, with_tools.exact and bare.exact
 
 

@@ -9,7 +9,7 @@ from tokenbox.compose.blocks import BlockLayout, render_blocks
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.messages import are_messages, count_of_messages
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Count, RequestCounter, checked_count, with_unseen
+from tokenbox.compose.requests import By, Count, RequestCounter, count_by, with_unseen
 from tokenbox.conversation.counters import tokenizer_of
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import open_session
@@ -76,7 +76,7 @@ def section_tokenizer(request: Chunks, counter: Counts) -> Tokenizer:
 
 def count_messages(sent: Request, counter: Counts) -> Count:
     """Count a request of messages, without an upper bound if it refers to input that the server keeps."""
-    return with_unseen(checked_count(request_counter(counter).count_request(sent)), sent)
+    return with_unseen(count_by(request_counter(counter), sent), sent)
 
 
 def sizes_of(request: Chunks, counter: Counts) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.compose.blocks import render_blocks
-from tokenbox.compose.requests import RequestCounter, checked_count
+from tokenbox.compose.requests import RequestCounter, count_by
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.message import Role
@@ -77,6 +77,4 @@ def _text_count(counter: Counts) -> Callable[[str], int]:
     """Return a function that counts a text; for a chat format, as a user's message."""
     if not isinstance(counter, RequestCounter):
         return counter.count
-    return lambda text: (
-        checked_count(counter.count_request(read_request([{"role": "user", "content": text}]))).total
-    )
+    return lambda text: count_by(counter, read_request([{"role": "user", "content": text}])).total
