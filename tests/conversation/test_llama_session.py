@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import time
 import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from tokenbox.content.items import read_items
 from tokenbox.content.request import Request
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.llama.message_list import MessageList, MessageVersions, SessionItem
 from tokenbox.conversation.llama.segments import Segments
 from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.template_format import LlamaFormat
@@ -436,6 +438,25 @@ def test_turns_that_are_not_executed_again_count_toward_the_steps(
     assert 2 < refused < len(items) - 2
     assert isinstance(counted(found, items[: refused - 1], None), Count)
     assert isinstance(counted(found, items[: refused + 2], None), str)
+
+
+def test_a_long_stretch_leaves_and_comes_back_in_one_piece() -> None:
+    """Message by message, a list of 100,000 took minutes."""
+    message_list = MessageList()
+    item = read_items([{"role": "user", "content": "hi"}])[0]
+    entries = {
+        n: SessionItem(item, [MessageVersions({}, {}, {}, {"n": n})], 0, n, True) for n in range(30_000)
+    }
+    for number, entry in entries.items():
+        message_list.add(number, entry)
+    before = list(message_list.messages)
+    inner = range(1, len(entries) - 1)
+    start = time.process_time()
+    message_list.change({number: (entries[number], None) for number in inner})
+    assert message_list.owners == [0, len(entries) - 1]
+    message_list.change({number: (None, entries[number]) for number in inner})
+    assert time.process_time() - start < 2
+    assert (message_list.owners, message_list.messages) == (list(entries), before)
 
 
 def test_template_arguments_may_replace_the_messages(model: models.Model) -> None:

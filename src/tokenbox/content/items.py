@@ -128,6 +128,8 @@ class Item:
     @property
     def is_compaction(self) -> bool:
         """Whether it stands for everything before it, in a provider's own form."""
+        if self.verbatim:
+            return False
         content = self._given.get("content")
         blocks = content if isinstance(content, tuple) and not isinstance(content, Object) else ()
         kinds = (dict(block).get("type") for block in blocks if isinstance(block, Object))

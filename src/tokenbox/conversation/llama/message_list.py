@@ -70,7 +70,9 @@ class MessageList:
             owners = [number] * len(versions)
             if stretches and stretches[-1][0].stop == first:  # one stretch, moved once
                 at, earlier, others = stretches.pop()
-                stretches.append((slice(at.start, end), earlier + owners, others + versions))
+                earlier += owners
+                others += versions
+                stretches.append((slice(at.start, end), earlier, others))
             else:
                 stretches.append((slice(first, end), owners, list(versions)))
             for entry, times in ((before, -1), (after, 1)):
