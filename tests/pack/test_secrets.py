@@ -601,6 +601,7 @@ def test_a_service_account_stays_json() -> None:
     assert key.startswith("-----BEGIN PRIVATE KEY-----\n[redacted: Private Key]")
 
 
+RANDOM_HEX = "9f2c81d7" + "e04b6a35" + "c7d8f190" + "2ba46e53"
 HEX, ALNUM = "0123456789abcdef" * 12, "aB3dE6gH9jK2" * 20
 UUID = "0f1e2d3c-4b5a-4978-8a6b-5c4d3e2f1a0b"
 MORE = [
@@ -768,6 +769,12 @@ data:
   "tls.key": 'c2VjcmV0LWtleQ=='
   helm: {{ .Values.password | b64enc }}
 type: Opaque
+stringData:
+  user: carol
+  "quoted": 'as it is'
+  from: ${PASSWORD}
+  file: |
+    color: blue
 ---
 kind: Service
 """
@@ -777,12 +784,82 @@ kind: Service
 def test_data_of_a_secret_of_kubernetes_is_redacted(sign: str) -> None:
     manifest = "".join(f"{sign}{line}" for line in KUBERNETES.splitlines(keepends=True))
     cleaned, notes = redact(manifest.encode(), "deploy/app.yaml")
-    assert with_mark(cleaned, "*") == manifest.replace("YWRtaW4=", "*").replace("c2VjcmV0LWtleQ==", "*")
-    assert [(note.line, note.detail) for note in notes] == [
-        (10, "Kubernetes Secret"),
-        (11, "Kubernetes Secret"),
-    ]
+    wanted = manifest
+    for value in ("YWRtaW4=", "c2VjcmV0LWtleQ==", "carol", "as it is", "blue"):
+        wanted = wanted.replace(value, "*")
+    assert with_mark(cleaned, "*") == wanted
+    assert [note.line for note in notes] == [10, 11, 15, 16, 19]
+    assert {note.detail for note in notes} == {"Kubernetes Secret"}
     assert redact(manifest.encode(), "tests/app.yaml") == (manifest.encode(), [])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("deploy/app.yaml", "- name: API_TOKEN\n  value: {}\n"),
+        ("deploy/app.yaml", '- name: "DB_PASSWORD"\n  value: "{}"\n'),
+        ("ecs/task.json", '{{"name": "API_KEY", "value": "{}"}}'),
+        ("infra/main.tf", 'variable "db_password" {{\n  type    = string\n  default = "{}"\n}}\n'),
+        ("ios/Info.plist", "<key>APISecret</key>\n\t<string>{}</string>\n"),
+    ],
+)
+def test_a_value_below_its_name_is_redacted(path: str, text: str) -> None:
+    secret = RANDOM_HEX[:20]
+    cleaned, notes = redact(text.format(secret).encode(), path)
+    assert with_mark(cleaned, "*") == text.format("*")
+    assert [note.detail for note in notes] == ["Named Value"]
+    for made_up in ("string", "max-tokens", "changeme1", "examplepass1"):
+        assert redact(text.format(made_up).encode(), path)[0] == text.format(made_up).encode()
+    assert redact(text.format(secret).encode(), f"tests/{path}")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (".env", "LOGDNA_KEY={hex}"),
+        ("deploy.sh", 'export COHERE_KEY="{mixed}"'),
+        ("ci.yml", "  DEPLOY_KEY: {mixed}"),
+        (".env", "APP_SALT={hex}"),
+        ("Dockerfile", "ENV DB_PASSWORD {hex}"),
+        ("a.fish", "set -x GITLAB_TOKEN {hex}"),
+        ("docker.json", '{{"auths":{{"ghcr.io":{{"auth":"{mixed}"}}}}}}'),
+        ("server.xml", '<Connector keystorePass="{mixed}" />'),
+        ("app.py", "app.secret_key = b'{hex}'"),
+        (".s3cfg", "secret_key = {hex}"),
+        ("appsettings.json", '"Default": "Server=db;User Id=app;Password={words};"'),
+        ("config/database.yml", "  password: {words}"),
+        ("application.properties", "spring.datasource.password={words}"),
+        ("my.cnf", "password={words}"),
+        ("settings.xml", "<password>{words}</password>"),
+        ("run.sh", "PGPASSWORD={words} psql"),
+        ("redis.conf", "requirepass {words}"),
+    ],
+)
+def test_a_key_of_any_name_and_a_password_of_words(path: str, line: str) -> None:
+    values = {
+        "hex": RANDOM_HEX,
+        "mixed": "x" + "Zk9qTrr7wLmvVb3Nc8JsRf2Y" * 2,
+        "words": "Correct" + "HorseBattery",
+    }
+    text = line.format(**values)
+    cleaned, _ = redact(text.encode(), path)
+    assert not [value for value in values.values() if value.encode() in cleaned]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("release.sh", 'GPG_KEY="CFB4C2166397D0D2"'),
+        ("app.env", f"NEXT_PUBLIC_STRIPE_KEY={RANDOM_HEX}"),
+        ("schema.py", 'SORT_KEY = "user_name_of_20_letters"'),
+        ("openapi.yml", "  password: StringField"),
+        ("messages.properties", "password=Password"),
+        ("a.rb", 'password: "CorrectHorseBattery"'),
+        ("a.xml", "<password>PasswordEncoderFactory</password>"),
+    ],
+)
+def test_a_public_key_and_a_name_are_no_secrets(path: str, line: str) -> None:
+    assert redact(line.encode(), path) == (line.encode(), [])
 
 
 def test_a_static_key_of_openvpn_goes_whole() -> None:

@@ -27,6 +27,12 @@ _FICTITIOUS = re.compile(
 # A value looks random if it has at least 16 characters of three kinds, and no run of 5 lower-case letters or
 # at least 6 changes between letters and digits.
 _MIN_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
+# Twenty characters with nine changes of their kind are no words, and neither are three words in one a name.
+_KIND_CHANGE = re.compile(
+    r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])"
+)
+_CHANGES_IN_TWENTY = 9
+_PASSPHRASE = re.compile(r"(?=.*[a-z][A-Z].*[a-z][A-Z])[A-Za-z!@#%^&*+~-]{12,}")
 _DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 _LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
 # What stands in place of a secret.
@@ -74,10 +80,11 @@ def looks_random(value: str, _line: str) -> bool:
 def is_random(value: str) -> bool:
     """Return whether a value after a word for secrets may be one: letters and digits, and no words."""
     changes = len(_DIGIT_CHANGE.findall(value))
+    is_mixed = changes > 0 and len(_KIND_CHANGE.findall(value)) * 20 >= len(value) * _CHANGES_IN_TWENTY
+    has_no_words = _LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES
     return (
         _FICTITIOUS.search(value) is None
-        and changes * 10 >= min(len(value), 60)
-        and (_LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES)
+        and (is_mixed or (has_no_words and changes * 10 >= min(len(value), 60)))
         and _REFERENCE.search(value) is None
         and _UUID.fullmatch(value) is None
         and not is_fictitious_login(value, in_test=False)
@@ -128,6 +135,11 @@ def may_be_password(value: str, least: int = MIN_VALUE) -> bool:
         and any(c.isalpha() for c in value)
         and _FICTITIOUS.search(value) is None
     )
+
+
+def is_passphrase(value: str) -> bool:
+    """Return whether a password without a digit may be real, such as three words in one."""
+    return _PASSPHRASE.fullmatch(value) is not None and _FICTITIOUS.search(value) is None
 
 
 def has_a_real_issuer(token: str, _line: str) -> bool:

@@ -192,7 +192,10 @@ _KEYS_IN_LINES = {
             r"(?=[\w.~+/=-]*[0-9])[\w.~+/=-]{20,}"
         ),
     ),
-    "Docker Auth": (r"\"auth\":\s*\"[a-z0-9+/]{20}", r"(?<=\"auth\": \")[A-Za-z0-9+/]{20,}={0,2}(?=\")"),
+    "Docker Auth": (
+        r"\"auth\"\s*:\s*\"[a-z0-9+/]{20}",
+        r"(?:(?<=\"auth\":\")|(?<=\"auth\": \")|(?<=\"auth\" : \"))[A-Za-z0-9+/]{20,}={0,2}(?=\")",
+    ),
     "Telegram Bot Token": (
         r"(?:telegram|bot).{0,40}[0-9]{8,10}:[a-z0-9_-]{35}|[0-9]:(?-i:AA)[a-z0-9_-]{33}",
         r"(?:bot)?[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![\w-])",
@@ -235,8 +238,8 @@ KEYS = {**{kind: (_line_with(key), key) for kind, key in _KEYS.items()}, **_KEYS
 # whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a
 # word that also names other things, and elsewhere have a digit and a letter.
 _NAMES = (
-    r"token|credentials?|passphrase|sonar\.login"
-    r"|(?:sign|encrypt|write|consumer|account|webhook|session|master)[a-z]*_?key"
+    r"token|credentials?|passphrase|sonar[._]login"
+    r"|(?:sign|encrypt|write|consumer|account|webhook|session|master|access|secret)[a-z]*_?key"
 )
 _HEADERS = r"api-?key|subscription-key|(?:auth|access)-key|(?:private|auth|vault|access|consumer)-token"
 _VALUE = r"([A-Za-z0-9_+/=:.~%-]{16,})"
@@ -247,11 +250,13 @@ _SHORT = r"([^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]{7,})"
 _OF_MYSQL = r"((?:[^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]*)?[0-9][^\s\"'`$<>{}(),;]*)"
 CONTEXTS = {
     "Environment Variable": (
-        r"(?:_token|_secret|_key|passw(?:or)?d|passphrase|_pass|_pwd|_oauth)[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}",
         (
-            r"\b(?:[A-Z][A-Z0-9_]*)?(?:_TOKEN|_SECRET"
-            r"|(?:API|APP|SECRET|PRIVATE|ACCESS|MASTER|ADMIN|AUTH|SIGNING|ENCRYPTION|SERVER)_KEY|PASSWORD|PASSPHRASE"
-            rf"|_PASSWD|_PASS|_PWD|_OAUTH)[\"']?\s*[:=]\s*[\"']?(?:oauth:|base64:)?{_VALUE}"
+            r"(?:_token|_secret|_key|passw(?:or)?d|passphrase|_pass|_pwd|_oauth|_auth|salt|_signing)"
+            r"[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}"
+        ),
+        (
+            r"\b(?:[A-Z][A-Z0-9_]*)?(?:_TOKEN|_SECRET|[A-Z0-9]_KEY|PASSWORD|PASSPHRASE"
+            rf"|_PASSWD|_PASS|_PWD|_OAUTH|_AUTH|\bSALT|_SALT|_SIGNING)[\"']?\s*[:=]\s*[\"']?(?:oauth:|base64:)?{_VALUE}"
         ),
     ),
     "Access Token": (
@@ -303,6 +308,11 @@ CONTEXTS = {
             r"|(?i:api-key|(?:private|auth|vault|access|consumer)-token))[\"']?\s*,)"
             rf"\s*[\"']?{_VALUE}"
         ),
+    ),
+    # ``ENV`` of Docker, and ``set -x`` of fish.
+    "Set Variable": (
+        r"(?:env|set\s+-\w+)\s+\w*(?:token|secret|passw(?:or)?d|_key)\s",
+        rf"(?:^ENV|\bset\s+-\w+)\s+(?i:\w*(?:TOKEN|SECRET|PASSW(?:OR)?D|_KEY))\s+[\"']?{_SHORT}",
     ),
     "Password Of A Command": (
         (
@@ -369,8 +379,8 @@ CONTEXTS = {
     ),
     "Azure SAS": (r"[?&]sig=[a-z0-9%+/_-]{12}", r"[?&]sig=([A-Za-z0-9%+/=_-]{40,})"),
     "Password Element": (
-        r"<password>[^<\s]|password\"\s+value=\"",
-        r"(?i:<password>|password\"\s+value=\")([^<>\"\s{}$]{8,})",
+        r"<password>[^<\s]|password\"\s+value=\"|(?:store|key)pass=\"",
+        r"(?i:<password>|password\"\s+value=\"|(?:store|key)pass=\")([^<>\"\s{}$]{8,})",
     ),
     "Encrypted Element": (
         r"<(?:password|passphrase|master|secret)>\{[a-z0-9+/=]{8}",

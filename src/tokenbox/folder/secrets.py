@@ -23,6 +23,7 @@ from tokenbox.folder import made_up
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.secret_shapes import BY_FILE, CONTEXTS, KEYS, PASSWORDS, SHORTEST
+from tokenbox.folder.secret_values import values_in
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import BasePlugin
@@ -59,7 +60,7 @@ DETECTORS = {
 }
 # Detector: a second pattern that a line must match, where the first one is common. It never excludes a secret
 # that the detector finds and `_is_no_secret` accepts (tests/pack/test_secrets.py compares the results).
-_AFTER_NAME = r"\w*[\]'\"]{0,2}(?:\[[0-9]*\])?\s*(?::=|=>|[!=]{1,3}|:)\s*@?"
+_AFTER_NAME = r"\w*[\]'\"]{0,2}(?:\[[0-9]*\])?\s*(?::=|=>|[!=]{1,3}|:)\s*(?:@|[bru]{1,2}(?=[\"']))?"
 _NEEDS = {
     "AWSKeyDetector": r"(?:a3t[a-z0-9]|abia|acca|akia|asia)[0-9a-z]{16}|aws.*['\"][0-9a-z/+]{40}['\"]",
     "BasicAuthDetector": r"://[^\s:/@]+:[^\s:/@]+@",
@@ -77,7 +78,7 @@ _KEYWORD_NEEDS = (
     r"[^\"']*[0-9][^\"']*[\"'`]"
     r"|[\"'`][^\"']*[0-9][^\"']*[\"'`]\s*[!=]{{2,3}}\s*\w*(?:{name})"
 )
-_KEYWORD_NEEDS_BARE = r"(?:{name}){after}[\"'`]?[^\"']*[0-9]"
+_KEYWORD_NEEDS_BARE = r"(?:{name}){after}[\"'`]?[^\"']*(?:[0-9]|(?-i:[a-z][A-Z][^\"']*[a-z][A-Z]))"
 _BARE_VALUES = re.compile(r"\.(?:e?ya?ml|c(?:nf|onf|fg|f)|ini|properties|toml)$")
 # In tests and manuals most passwords and signed tokens are fictitious, and redacting them would only hide
 # content: there a password is a secret only if it looks random, and a token only if a real host issued it.
@@ -92,8 +93,10 @@ _PLACE = re.compile(
     r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z"
 )
-# An assignment that the keyword detector does not know, as in ``password := "..."``.
-_SHORT_ASSIGNMENT = re.compile(r":=(?=\s*[\"'`])")
+# Assignments that the keyword detector does not know, as in ``password := "..."`` and ``password = b"..."``.
+_OTHER_ASSIGNMENT = re.compile(r":=(?=\s*[\"'`])|=\s*[bru]{1,2}(?=[\"'])")
+# What the name of a key says that everybody may know.
+_PUBLIC = re.compile(rb"PUBLIC|\bPUB_|PUBLISHABLE|(?:GPG|PGP)_")
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
 # A private key as far as its last line, or, if that is missing, as in a file of PuTTY, as far as it is in
@@ -112,15 +115,6 @@ _KEY_DATA = re.compile(
 )
 # What stands in the place of a key: escapes and headers (RFC 1421), which stay like punctuation, or data.
 _KEY_PIECE = re.compile(rb"(\\[nrt]|<[a-z]{1,4} ?/?>|\b[A-Z][\w-]+: [^\n\\\"']*)|[A-Za-z0-9+/=]+")
-# In a manifest of Kubernetes, or its diff: what says that it is a secret, its data, and a value of that.
-_KIND_SECRET = re.compile(rb"(?m)^[ +-]?kind:[ \t]*[\"']?Secret\b")
-_SECRET_DATA = re.compile(
-    rb"(?m)^[ +-]?data:[ \t]*\r?\n(?:(?:[ +-]?[ \t][^\n]*|\r?)\n)*(?:[ +-]?[ \t][^\n]*)?"
-)
-_SECRET_VALUE = re.compile(
-    rb"(?m)^([ +-]?[ \t]+[\"']?[\w.-]+[\"']?:[ \t]+[\"']?)"
-    rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})(?=[\"']?[ \t\r]*$)"
-)
 # Some detectors return only the beginning of a token, such as "ghp".
 _REST = r"[A-Za-z0-9_+/=.~-]*"
 # A shorter value may stand in the line by chance: it is replaced where nothing of a word is around it, and a
@@ -162,8 +156,8 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     notes: list[Note] = []
     if any(map(content.__contains__, _PRIVATE_KEY_MARKS)):
         content = _without_private_keys(content, path, notes)
-    if path.endswith((".yaml", ".yml")) and b"Secret" in content and _TEST.search(path) is None:
-        content = _without_kubernetes_data(content, path, notes)
+    if _TEST.search(path) is None:
+        content = _without_values(content, path, notes)
     by_file = _by_file(path)
     is_any_line = by_file is not None
     lines = [match.span() for match in _LINE.finditer(content)] if is_any_line else _suspicious_lines(content)
@@ -239,20 +233,14 @@ def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes
     return re.sub(_PRIVATE_KEY, replacement, content)
 
 
-def _without_kubernetes_data(content: bytes, path: str, notes: list[Note]) -> bytes:
-    """Replace the values of the secrets of Kubernetes, which are only encoded."""
+def _without_values(content: bytes, path: str, notes: list[Note]) -> bytes:
+    """Replace the secrets whose name is on another line."""
     numbers, done, pieces = _LineNumbers(content), 0, list[bytes]()
-    for manifest in re.finditer(rb"(?ms).+?(?:^[ +-]?---|\Z)", content):
-        if _KIND_SECRET.search(manifest[0]) is None:
-            continue
-        for data in _SECRET_DATA.finditer(content, *manifest.span()):
-            for value in _SECRET_VALUE.finditer(content, *data.span()):
-                notes.append(
-                    Note(shown(path), NoteKind.SECRET, "Kubernetes Secret", numbers.at(value.start()))
-                )
-                pieces += (content[done : value.end(1)], b"[redacted: Kubernetes Secret]")
-                done = value.end()
-    return b"".join([*pieces, content[done:]])
+    for start, end, kind in values_in(content, path):
+        notes.append(Note(shown(path), NoteKind.SECRET, kind, numbers.at(start)))
+        pieces += (content[done:start], f"[redacted: {kind}]".encode())
+        done = end
+    return b"".join([*pieces, content[done:]]) if pieces else content
 
 
 def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
@@ -392,8 +380,12 @@ def _known_shapes(
         for found in context.finditer(data):
             value = next(filter(None, found.groups())).decode()
             is_password, least = kind in PASSWORDS, SHORTEST.get(kind, made_up.MIN_VALUE)
-            may_be = made_up.may_be_password(value, least) if is_password else made_up.is_random(value)
-            if may_be and not made_up.is_placeholder(value):
+            may_be = (
+                made_up.may_be_password(value, least) or made_up.is_passphrase(value)
+                if is_password
+                else made_up.is_random(value)
+            )
+            if may_be and not made_up.is_placeholder(value) and not _PUBLIC.search(found[0]):
                 yield _Finding(kind, value)
 
 
@@ -425,7 +417,7 @@ def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
     # In code a secret is in quotes; a bare value is code.
     of_type = None if path.endswith(".go") else REGEX_BY_FILETYPE.get(determine_file_type(path))
     patterns = CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
-    for one in {line, _SHORT_ASSIGNMENT.sub("=", line, count=1)}:
+    for one in {line, _OTHER_ASSIGNMENT.sub("=", line, count=1)}:
         yield from plugin.analyze_string(one, patterns)
 
 
@@ -468,7 +460,10 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         return False
     return (
         len(value) < made_up.MIN_VALUE
-        or not any(c.isdigit() for c in value)
+        or not (
+            any(c.isdigit() for c in value)
+            or (_BARE_VALUES.search(path) is not None and made_up.is_passphrase(value))
+        )
         or value.count(" ") > 1  # a sentence, such as "At least 12 characters"
         or _PLACE.match(value) is not None
         or heuristic.is_sequential_string(value)

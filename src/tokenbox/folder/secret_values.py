@@ -1,0 +1,76 @@
+"""Find secrets whose name is on another line: in manifests of Kubernetes, in pairs of a name and a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import re2
+
+from tokenbox.folder import made_up
+
+# In a manifest of Kubernetes, or its diff: what says that it is a secret, its data, and a value of that, in
+# base64 or as it is.
+_BETWEEN_MANIFESTS = re.compile(rb"(?m)^[ +-]?---")
+_KIND_SECRET = re.compile(rb"(?m)^[ +-]?kind:[ \t]*[\"']?Secret\b")
+_SECRET_DATA = re.compile(
+    rb"(?m)^([ +-])?(stringD|d)ata:[ \t]*\r?\n"
+    rb"(?:(?:(?(1)[ +-])[ \t][^\n]*|\r?)\n)*(?:(?(1)[ +-])[ \t][^\n]*)?"
+)
+_NAME = rb"(?m)^[ +-]?[ \t]+[\"']?[\w.-]+[\"']?:[ \t]+"
+_BASE64 = rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
+_ENCODED = re.compile(_NAME + rb"[\"']?(" + _BASE64 + rb")(?=[\"']?[ \t\r]*$)")
+_PLAIN = re.compile(_NAME + rb"(?:\"([^\"\n]+)\"|'([^'\n]+)'|([^\s\"'|>{][^\n]*?))[ \t\r]*$")
+# ``name: API_TOKEN`` and below it ``value: ...``, as in Kubernetes and in JSON; an entry of a property list;
+# the default of a variable in Terraform.
+_ENDS = r"[\w.-]*(?:(passw(?:or)?d|pwd)|secret|token|_?key)"
+_QUOTE = r"[\"']?"
+_PAIR = re2.compile(
+    (
+        rf"(?i)(?:\b(?:name|key){_QUOTE}\s*[:=]\s*{_QUOTE}{_ENDS}{_QUOTE}\s*,?\s*{_QUOTE}value{_QUOTE}\s*[:=]\s*{_QUOTE}"
+        rf"|<key>{_ENDS}</key>\s*<string>"
+        rf"|\bvariable\s+\"{_ENDS}\"\s*\{{[^{{}}]{{0,400}}?\bdefault\s*=\s*\")([^\s\"'<>{{}}$,]{{8,}})"
+    ).encode()
+)
+_WITH_PAIRS = (".yaml", ".yml", ".json", ".tf", ".plist")
+
+
+class SecretValue(NamedTuple):
+    """A secret from byte ``start`` to ``end``."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def values_in(content: bytes, path: str) -> Iterator[SecretValue]:
+    """Yield the secrets in a file that is no test and no manual, in order."""
+    found = {value.start: value for value in _of_pairs(content)} if path.endswith(_WITH_PAIRS) else {}
+    if path.endswith((".yaml", ".yml")) and b"Secret" in content:
+        found |= {value.start: value for value in _of_kubernetes(content)}
+    yield from (found[start] for start in sorted(found))
+
+
+def _of_kubernetes(content: bytes) -> Iterator[SecretValue]:
+    """Yield the values of the secrets of Kubernetes, which are only encoded."""
+    borders = [0, *(between.start() for between in _BETWEEN_MANIFESTS.finditer(content)), len(content)]
+    for start, end in pairwise(borders):
+        if _KIND_SECRET.search(content, start, end) is None:
+            continue
+        for data in _SECRET_DATA.finditer(content, start, end):
+            pattern = _ENCODED if data[2] == b"d" else _PLAIN
+            for value in pattern.finditer(content, *data.span()):
+                group = value.lastindex or 0
+                if pattern is _ENCODED or not made_up.is_placeholder(value[group].decode()):
+                    yield SecretValue(value.start(group), value.end(group), "Kubernetes Secret")
+
+
+def _of_pairs(content: bytes) -> Iterator[SecretValue]:
+    for pair in _PAIR.finditer(content):
+        *passwords, value = pair.groups()
+        text = value.decode()
+        is_real = made_up.may_be_password(text) if any(passwords) else made_up.is_random(text)
+        if is_real and not made_up.is_placeholder(text):
+            yield SecretValue(pair.end() - len(value), pair.end(), "Named Value")
