@@ -200,7 +200,7 @@ def test_names_need_no_expressions(folder: Make, monkeypatch: pytest.MonkeyPatch
     assert not compiled
 
 
-def test_a_pattern_with_one_star_needs_no_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_with_a_star_needs_no_expression(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100,000 such patterns each file was compared with each of 2,000 expressions."""
     compiled = watched(monkeypatch)
     ends = [f"*.{i:x}" for i in range(200)]
@@ -215,6 +215,16 @@ def test_a_pattern_with_one_star_needs_no_expression(monkeypatch: pytest.MonkeyP
     assert compiled
     assert many.ignores("a" * 29 + "b" * 29, is_folder=False)
     assert not many.ignores("a" * 29 + "c", is_folder=False)
+
+
+def test_a_pattern_with_several_stars_needs_no_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 such patterns took half a second for each file."""
+    compiled = watched(monkeypatch)
+    rules = IgnoreRules(["*ab*cde", "x*y*z*", "***.a**b", "!*keep*ab*cde"])
+    ignored = ["abcde", "-ab-cde", "ab cde-cde", "xyz", "x-y-z-", "q.ab", "n.a.b"]
+    kept = ["abcd", "cdeab", "abcdex", "xzy", "yxz", "q.b", "keep-ab-cde"]
+    assert [name for name in [*ignored, *kept] if rules.ignores(name, is_folder=False)] == ignored
+    assert not compiled
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:

@@ -37,6 +37,7 @@ _MAX_BYTES = 1 << 14
 _MAX_MEMORY = 64 << 20
 _BYTES = [bytes([byte]) for byte in range(256)]
 _WILD = re.compile(rb"[*?\[\\]")
+_STARS = re.compile(rb"\*+")
 # The expressions for a star, ``**/`` and a final ``**``.
 _STAR, _FOLDERS, _ANYTHING = rb"[^/]*", rb"(?:.*/)?", rb".*"
 # The expression that matches nothing.
@@ -51,8 +52,8 @@ class _NeverMatchesError(ValueError):
 class Glob:
     """A pattern. ``name_only``: it matches the last step of a path. ``source``: its regular expression.
 
-    ``only``: the one text that it matches; None for a pattern with a wildcard. ``ends``: what is before and
-    after the star in the pattern of a name that has no other wildcard, as in ``*.log``. A pattern such as
+    ``only``: the one text that it matches; None for a pattern with a wildcard. ``parts``: what is around
+    the stars in the pattern of a name that has no other wildcard, as in ``*.log``. A pattern such as
     ``**/a/b`` has both: it matches ``a/b``, and what ends with ``/a/b``.
     """
 
@@ -61,7 +62,7 @@ class Glob:
     name_only: bool
     source: bytes
     only: bytes | None
-    ends: tuple[bytes, bytes] | None
+    parts: Sequence[bytes] | None
 
     @classmethod
     def of(cls, line: str) -> Glob | None:
@@ -79,8 +80,8 @@ class Glob:
             source = _source(pattern, name_only=name_only)
         except _NeverMatchesError:
             return None
-        only, ends = _literals(pattern, name_only=name_only)
-        return cls(negative, folders_only, name_only, source, only, ends)
+        only, parts = _literals(pattern, name_only=name_only)
+        return cls(negative, folders_only, name_only, source, only, parts)
 
 
 def is_for_files(text: str) -> bool:
@@ -141,13 +142,13 @@ def _without_trailing_spaces(text: bytes) -> bytes:
     return kept + b" " if backslashes % 2 and len(kept) < len(text) else kept
 
 
-def _literals(pattern: bytes, *, name_only: bool) -> tuple[bytes | None, tuple[bytes, bytes] | None]:
-    """Return the one text that a pattern matches, and the two ends of all others, if that is all of it."""
+def _literals(pattern: bytes, *, name_only: bool) -> tuple[bytes | None, Sequence[bytes] | None]:
+    """Return the one text that a pattern matches, and the parts of all others, if that is all of it."""
     if not _WILD.search(pattern):
         return pattern, None
-    before, _, after = pattern.partition(b"*")
     if name_only:
-        return None, None if _WILD.search(before + after) else (before, after)
+        parts = _STARS.split(pattern)
+        return None, None if any(map(_WILD.search, parts)) else parts
     anywhere = pattern.removeprefix(b"**/")
     return (None, None) if _WILD.search(anywhere) or not anywhere else (anywhere, (b"", b"/" + anywhere))
 

@@ -113,29 +113,30 @@ def _read_rules(folder: str, name: str) -> list[str]:
 class _Union(NamedTuple):
     """Patterns by the numbers of their lines: those that match one text only, and those with wildcards.
 
-    ``ends``: the patterns with one star, by the lengths of what is before and after it. The others are in
-    ``sets``, each with the numbers of its lines.
+    ``starred``: the patterns with no wildcards but stars, each with what is between its stars, by what is
+    before and after them, by the lengths of these. The others are in ``sets``, each with its lines' numbers.
     """
 
     texts: Mapping[bytes, int]
-    ends: Mapping[tuple[int, int], Mapping[bytes, int]]
+    starred: Mapping[tuple[int, int], Mapping[bytes, list[tuple[int, Sequence[bytes]]]]]
     sets: Sequence[tuple[Sequence[int], Callable[[bytes], list[int]]]]
 
     @classmethod
     def of(cls, globs: Mapping[int, Glob]) -> _Union:
         texts: dict[bytes, int] = {}
-        ends: dict[tuple[int, int], dict[bytes, int]] = {}
+        starred: dict[tuple[int, int], dict[bytes, list[tuple[int, Sequence[bytes]]]]] = {}
         wild: list[tuple[list[int], list[bytes]]] = []
         size = _TOGETHER
         for line, glob in globs.items():
             if glob.only is not None:
                 texts.setdefault(glob.only, line)
-                if glob.ends is None:
+                if glob.parts is None:
                     continue
-            if glob.ends is not None:
-                lengths = len(glob.ends[0]), len(glob.ends[1])
-                if lengths in ends or len(ends) < _MAX_LENGTHS:
-                    ends.setdefault(lengths, {}).setdefault(b"".join(glob.ends), line)
+            if glob.parts is not None:
+                before, *between, after = glob.parts
+                lengths = len(before), len(after)
+                if lengths in starred or len(starred) < _MAX_LENGTHS:
+                    starred.setdefault(lengths, {}).setdefault(before + after, []).append((line, between))
                     continue
             if size >= _TOGETHER:
                 wild.append(([], []))
@@ -144,21 +145,35 @@ class _Union(NamedTuple):
             lines.append(line)
             sources.append(glob.source)
             size += len(glob.source)
-        return cls(texts, ends, [(lines, matching(sources)) for lines, sources in wild])
+        return cls(texts, starred, [(lines, matching(sources)) for lines, sources in wild])
 
     def first(self, subject: bytes) -> int | None:
         """Return the number of the first line that matches; None if none does."""
         line = self.texts.get(subject)
         size = len(subject)
-        for (before, after), lines in self.ends.items():
+        for (before, after), patterns in self.starred.items():
             if before + after <= size:
-                other = lines.get(subject[:before] + subject[size - after :])
-                line = other if line is None or (other is not None and other < line) else line
+                for other, between in patterns.get(subject[:before] + subject[size - after :], ()):
+                    if line is not None and line < other:
+                        break
+                    if not between or _has_in_order(subject, between, before, size - after):
+                        line = other
+                        break
         for numbers, matched in self.sets:
             if found := matched(subject):
                 other = numbers[found[0]]
                 return other if line is None else min(line, other)
         return line
+
+
+def _has_in_order(subject: bytes, parts: Iterable[bytes], start: int, end: int) -> bool:
+    """Return whether the parts follow each other from ``start`` to ``end``."""
+    for part in parts:
+        at = subject.find(part, start, end)
+        if at < 0:
+            return False
+        start = at + len(part)
+    return True
 
 
 class _Patterns:
