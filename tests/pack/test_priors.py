@@ -63,6 +63,11 @@ PRIORS = Priors()
         ("Kit/RACSignalSpec.m", "test"),
         ("docs/rpc-spec.md", "docs"),
         ("scripts/readmes.ts", "source"),
+        ("app/migrations/0012_prices.py", "migration"),
+        ("app/migrations/__init__.py", "source"),
+        ("db/migrate/20240102_add.rb", "migration"),
+        ("src/main/resources/db/migration/V2__prices.sql", "migration"),
+        ("tests/migrations/0001_first.py", "test"),
         ("R/import-standalone-purrr.R", "vendored"),
         ("CHANGES.rst", "changelog"),
         ("src/history.ts", "source"),
@@ -169,7 +174,7 @@ def test_a_copied_repository_has_a_ci_and_another_license(
 def test_a_query_is_about_no_changelog_and_no_lock_file() -> None:
     more = {prior.name: prior.if_about - prior.percent for prior in TABLE}
     assert {name for name, percent in more.items() if not percent} == {
-        "changelog", "generated", "legal", "lock file", "source", "test", "vendored",
+        "changelog", "generated", "legal", "lock file", "migration", "source", "test", "vendored",
     }  # fmt: skip
 
 

@@ -63,6 +63,7 @@ _PRIORITIES = {
     "readme": Priority.HIGH,
     "manifest": Priority.HIGH,
     "test": Priority.LOW,
+    "migration": Priority.LOW,
     "docs": Priority.LOW,
     "example": Priority.LOW,
     "settings": Priority.LOW,
@@ -211,6 +212,14 @@ PRIORS = (
         "demo/ demos/ benchmarks/ benchmark/ bench/ benches/ "
         "playground/ sandbox/ website/ www/ site/ completion/ completions/ *-completion/ *-completions/",
         "example demo benchmark bench playground website",
+    ),
+    # Steps in the history of a database, which say little about what it is now.
+    Prior(
+        "migration",
+        100,
+        8,
+        "**/migrations/**/[0-9]* **/migrations/**/v[0-9]* **/migrate/[0-9]* **/migration/v[0-9]* "
+        "**/alembic/versions/*.py",
     ),
     # Programs in YAML: those of Ansible, and the templates of Helm.
     Prior(

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from tokenbox.worth.scorers import Worth
 
 
-_ROLES = {"source": DocumentRole.SOURCE, "test": DocumentRole.TEST}
+_ROLES = {
+    "source": DocumentRole.SOURCE,
+    "migration": DocumentRole.SOURCE,
+    "test": DocumentRole.TEST,
+}
 
 
 def weigh(
