@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenbox.folder.priors import Priors
+from tokenbox.folder.priors import prior_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,13 +48,12 @@ OTHER = re.compile(
 HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
 MAX_QUERY = 1500  # characters
 MAX_COMMITS = 3000
-_PRIORS = Priors()
 
 
 def is_gold(path: str, *, tests: bool, other: bool) -> bool:
     """Return whether the lines of a file count. ``other``: if a query may be about it and it is no source."""
     if other:
-        prior = _PRIORS.of(path, b"")
+        prior = prior_of(path, b"")
         return prior.if_about > prior.percent
     is_source = SOURCE.search(path) is not None and OTHER.search(path) is None
     return is_source and (tests or TEST.search(path) is None)

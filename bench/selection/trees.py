@@ -12,11 +12,10 @@ from pathlib import Path
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import order, shown
-from tokenbox.folder.priors import Priors
+from tokenbox.folder.priors import prior_of
 from tokenbox.folder.source import File, Source
 
 MAX_BYTES = 2_000_000
-_PRIORS = Priors()
 _BLOBS: dict[bytes, bytes] = {}
 
 
@@ -77,7 +76,7 @@ def source_of(files: dict[str, bytes], root: str = ".") -> Source:
             content = None if text is None else text[0]
             known = content or b""
             _KNOWN[key] = File(
-                path, shown(path), len(data), content, kind_of(path, known), _PRIORS.of(path, known)
+                path, shown(path), len(data), content, kind_of(path, known), prior_of(path, known)
             )
         found.append(_KNOWN[key])
     return Source(root, tuple(found), (), ())

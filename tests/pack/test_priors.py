@@ -6,9 +6,7 @@ import pytest
 
 from tokenbox.folder.copied import copied_repositories
 from tokenbox.folder.priors import PRIORS as TABLE
-from tokenbox.folder.priors import Priors
-
-PRIORS = Priors()
+from tokenbox.folder.priors import prior_of
 
 
 @pytest.mark.parametrize(
@@ -46,6 +44,8 @@ PRIORS = Priors()
         ("README-ja.md", "translation"),
         ("README.zh-Hans.md", "translation"),
         ("docs/pt-BR/config/README.md", "translation"),
+        ("web/docs/ja/config/README.md", "translation"),
+        ("ci-cd/README.md", "readme"),
         ("docs/en-GB/config/README.md", "readme"),
         ("web/locales/de.json", "translation"),
         ("web/locales/de.ts", "source"),
@@ -97,18 +97,18 @@ PRIORS = Priors()
     ],
 )
 def test_the_kind_of_a_path(path: str, kind: str) -> None:
-    assert PRIORS.of(path, b"text\n").name == kind
+    assert prior_of(path, b"text\n").name == kind
 
 
 def test_for_the_name_of_a_generated_file_the_content_is_not_searched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tokenbox.folder.priors.is_generated", None)
-    assert PRIORS.of("rpc/call_pb2.py", b"text\n").name == "generated"
+    assert prior_of("rpc/call_pb2.py", b"text\n").name == "generated"
 
 
 def test_a_script_needs_no_extension() -> None:
-    assert PRIORS.of("bin/run", b"#!/usr/bin/env perl\n").name == "source"
+    assert prior_of("bin/run", b"#!/usr/bin/env perl\n").name == "source"
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_a_script_needs_no_extension() -> None:
     ],
 )
 def test_what_a_program_wrote_says_so_at_its_top(path: str, top: bytes) -> None:
-    assert PRIORS.of(path, top).name == "generated"
-    assert PRIORS.of(path, b"// Written by hand, not generated.\n").name != "generated"
+    assert prior_of(path, top).name == "generated"
+    assert prior_of(path, b"// Written by hand, not generated.\n").name != "generated"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_a_program_wrote_says_so_at_its_top(path: str, top: bytes) -> None:
     ],
 )
 def test_content_tells_the_kind(path: str, content: bytes, kind: str) -> None:
-    assert PRIORS.of(path, content).name == kind
+    assert prior_of(path, content).name == kind
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_a_query_is_about_no_changelog_and_no_lock_file() -> None:
 
 
 def test_a_path_without_a_name_is_of_no_kind() -> None:
-    assert [PRIORS.of(path, b"").name for path in ("", "src/")] == ["unknown", "unknown"]
+    assert [prior_of(path, b"").name for path in ("", "src/")] == ["unknown", "unknown"]

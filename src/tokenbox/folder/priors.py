@@ -83,6 +83,11 @@ _TRANSLATED = re.compile(
     + rb"|json5?|ya?ml|xml|xliff|xlf|strings|stringsdict|xib|storyboard|resx|properties|ini|ftl|arb)"
 )
 _DOCS = "doc documentation guide tutorial manual readme wiki"
+# Languages that projects are translated to from English.
+_LANGUAGES = (
+    "a[rz] b[egns] c[asy] d[ae] e[lostu] f[air] g[alu] h[eiruy] it ja k[akmnou] l[tv] m[klnr] n[beln]"
+    " p[alt] r[ou] s[iklqrvw] t[aehlr] u[krz] vi zh"
+).split()
 _TRANSLATION = "translation localization locale i18n l10n"
 PRIORS = (
     Prior(
@@ -158,11 +163,14 @@ PRIORS = (
         "translation",
         20,
         3,
+        # Pages and folders of a language, such as ``pt-BR/``.
         "README[-_.][a-z][a-z].md README[-_.][a-z][a-z][-_][a-z]*.md "
-        # Folders of languages, such as ``pt-BR/``, but not of English.
-        "[a-df-z][a-z][-_][a-z][a-z]/ e[a-mo-z][-_][a-z][a-z]/ zh-han[st]/ "
-        "[a-df-z][a-z].lproj/ e[a-mo-z].lproj/ [a-z][a-z][-_]*.lproj/ "
-        "values-[a-z][a-z]/ values-[a-z][a-z]-r[a-z][a-z]/",
+        + " ".join(
+            f"{language}[-_][a-z][a-z]/ {language}.lproj/ {language}[-_]*.lproj/ "
+            f"values-{language}/ values-{language}-*/ **/docs/{language}/"
+            for language in _LANGUAGES
+        )
+        + " zh-han[st]/",
         f"{_DOCS} {_TRANSLATION}",
         _TRANSLATED,
     ),
@@ -276,37 +284,31 @@ _PACKAGE_FOLDERS = re.compile(rb"(\bsrc/[a-z]*main/(?:java|kotlin|scala|groovy)/
 _CAMEL_TESTS = re.compile(r"(?<=[A-Za-z0-9])Tests/")
 
 
-class Priors:
-    """The table of priors, with its patterns compiled into one expression."""
-
-    def __init__(self) -> None:
-        self._rules = _rules()
-
-    def of(self, path: str, content: bytes) -> Prior:
-        """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
-        whole = os.fsencode(_CAMEL_TESTS.sub(".tests/", path).lower())
-        if b"main/" in whole:
-            whole = _PACKAGE_FOLDERS.sub(rb"\1", whole)
-        name = whole.rpartition(b"/")[2]
-        matches = self._rules(whole)
-        if (not matches or matches[0] > _GENERATED) and is_generated(path, content):
-            return GENERATED
-        is_script = content.startswith(b"#!")
-        own_name = os.fsencode(path).rpartition(b"/")[2]
-        for prior in map(PRIORS.__getitem__, matches):
-            if prior.only is None or (prior.only.fullmatch(own_name) is not None and not is_script):
-                return prior
-        if is_xml(content):
-            return XML
-        if is_table(content):
-            return GENERATED
-        is_known = b"." in name or is_script or kind_of(path, b"") is not CODE
-        return SOURCE if is_known else UNKNOWN
+def prior_of(path: str, content: bytes) -> Prior:
+    """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
+    whole = os.fsencode(_CAMEL_TESTS.sub(".tests/", path).lower())
+    if b"main/" in whole:
+        whole = _PACKAGE_FOLDERS.sub(rb"\1", whole)
+    name = whole.rpartition(b"/")[2]
+    matches = _rules()(whole)
+    if (not matches or matches[0] > _GENERATED) and is_generated(path, content):
+        return GENERATED
+    is_script = content.startswith(b"#!")
+    own_name = os.fsencode(path).rpartition(b"/")[2]
+    for prior in map(PRIORS.__getitem__, matches):
+        if prior.only is None or (prior.only.fullmatch(own_name) is not None and not is_script):
+            return prior
+    if is_xml(content):
+        return XML
+    if is_table(content):
+        return GENERATED
+    is_known = b"." in name or is_script or kind_of(path, b"") is not CODE
+    return SOURCE if is_known else UNKNOWN
 
 
 @cache
 def _rules() -> Callable[[bytes], list[int]]:
-    """Return what finds the numbers of the priors with a pattern for a path."""
+    """Return what finds the numbers of the priors with a pattern for a path, in one expression."""
     expressions = []
     for prior in PRIORS:
         globs = prior.globs.lower().split()

@@ -34,7 +34,9 @@ _PAIR = re2.compile(
         rf"|\bvariable\s+\"{_ENDS}\"\s*\{{[^{{}}]{{0,400}}?\bdefault\s*=\s*\")([^\s\"'<>{{}}$,]{{8,}})"
     ).encode()
 )
-_WITH_PAIRS = (".yaml", ".yml", ".json", ".tf", ".plist")
+_YAML = (".yaml", ".yml")
+SUFFIXES = (*_YAML, ".json", ".tf", ".plist")
+"""The endings of files that have such secrets."""
 
 
 class SecretValue(NamedTuple):
@@ -46,9 +48,9 @@ class SecretValue(NamedTuple):
 
 
 def values_in(content: bytes, path: str) -> Iterator[SecretValue]:
-    """Yield the secrets in a file that is no test and no manual, in order."""
-    found = {value.start: value for value in _of_pairs(content)} if path.endswith(_WITH_PAIRS) else {}
-    if path.endswith((".yaml", ".yml")) and b"Secret" in content:
+    """Yield the secrets in a file with one of the ``SUFFIXES``, in order."""
+    found = {value.start: value for value in _of_pairs(content)}
+    if path.endswith(_YAML) and b"Secret" in content:
         found |= {value.start: value for value in _of_kubernetes(content)}
     yield from (found[start] for start in sorted(found))
 

@@ -23,7 +23,7 @@ from tokenbox.folder import made_up
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.secret_shapes import BY_FILE, CONTEXTS, KEYS, PASSWORDS, SHORTEST
-from tokenbox.folder.secret_values import values_in
+from tokenbox.folder.secret_values import SUFFIXES, values_in
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import BasePlugin
@@ -156,7 +156,7 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     notes: list[Note] = []
     if any(map(content.__contains__, _PRIVATE_KEY_MARKS)):
         content = _without_private_keys(content, path, notes)
-    if _TEST.search(path) is None:
+    if path.endswith(SUFFIXES) and _TEST.search(path) is None:
         content = _without_values(content, path, notes)
     by_file = _by_file(path)
     is_any_line = by_file is not None

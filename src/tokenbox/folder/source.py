@@ -22,7 +22,7 @@ from tokenbox.folder.notebooks import as_cells
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.option_values import Strip
 from tokenbox.folder.options import PackSettings, SettingProblem
-from tokenbox.folder.priors import VENDORED, Priors
+from tokenbox.folder.priors import VENDORED, prior_of
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import read_file
 from tokenbox.folder.secrets import redact as without_secrets
@@ -228,7 +228,6 @@ class _Reader:
     def __init__(self, rules: Sequence[PriorityRule], *, redact: bool, strip: Collection[Strip]) -> None:
         self._asked = last_match([(rule.glob, rule.priority) for rule in rules])
         self._strip = strip
-        self._priors = Priors()
         self._redact = redact
         self.notes: list[Note] = []
 
@@ -254,7 +253,7 @@ class _Reader:
                 size = len(text)
         elif content is not None:
             self.notes.append(Note(name, NoteKind.BINARY))
-        kind, prior = kind_of(path, text or b""), self._priors.of(path, text or b"")
+        kind, prior = kind_of(path, text or b""), prior_of(path, text or b"")
         return File(path, name, size, text, kind, prior, self._asked(path), lines)
 
     def text(self, text: str, name: str) -> str:
@@ -269,7 +268,7 @@ class _Reader:
         ``prior``: that of the file; None if it is not packed.
         """
         path, name = block.path, shown(block.path)
-        prior, asked = prior or self._priors.of(path, b""), self._asked(path)
+        prior, asked = prior or prior_of(path, b""), self._asked(path)
         if prior.name in _WRITTEN_BY_TOOLS and (asked is None or asked > Priority.HIGH):
             signs = [line[:1] for hunk in block.hunks for line in hunk.lines.split(b"\n")]
             added, removed = signs.count(b"+"), signs.count(b"-")
