@@ -173,6 +173,8 @@ def test_anthropics_usage_counts_the_cache_into_the_input() -> None:
         ({"input_tokens": 1, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}, (9, None, 5)),
         ({"input_tokens": "many", "output_tokens": -1}, (None, None, None)),
         ({"input_tokens": 10**30}, (None, None, None)),
+        # DeepSeek's: what was read from its cache was unknown, and paid for in full.
+        ({"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 8}, (9, 1, 8)),
     ],
 )
 def test_usage_of_every_api(stated: dict[str, Any], expected: tuple[int | None, ...]) -> None:

@@ -18,11 +18,18 @@ from tokenbox.inspect.importers.transcript import (
     text_or_none,
     texts_of,
     tokens_or_none,
-    usage_in,
 )
+from tokenbox.providers.usage import UsageKeys, usage_of
 
 NAME: Final = "a session of Codex"
 _KINDS: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_USAGE: Final = UsageKeys(
+    ("input_tokens",),
+    "output_tokens",
+    ("cached_input_tokens",),
+    "reasoning_output_tokens",
+    "cache_write_input_tokens",
+)
 _TEXTS: Final = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 
 
@@ -90,7 +97,7 @@ class _Reader:
         self._last = stated
         self.turns.request(
             self._asked,
-            usage=usage_in(stated),
+            usage=usage_of(stated, _USAGE) if stated else None,
             model=self._model,
             time=time,
             note=self._note,

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from tokenbox.ledger.usage import Usage, is_count
-from tokenbox.providers.usage import MESSAGES, usage_of
+from tokenbox.providers.usage import CHAT, MESSAGES, RESPONSES, usage_of
 
 Record = dict[str, Any]
 """A JSON object from an untrusted file."""
@@ -131,16 +131,10 @@ def usage_in(stated: object) -> Usage | None:
     """Parse the usage reported by OpenAI's or Anthropic's servers; None if it is missing."""
     if not isinstance(stated, dict) or not stated:
         return None
+    if "prompt_tokens" in stated:
+        return usage_of(stated, CHAT)
     read, written = stated.get("cache_read_input_tokens"), stated.get("cache_creation_input_tokens")
     if read is not None or written is not None or "service_tier" in stated:  # Anthropic
         none = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
         return usage_of(none | {name: value for name, value in stated.items() if value is not None}, MESSAGES)
-    details = mapping(stated.get("prompt_tokens_details") or stated.get("input_tokens_details"))
-    thought = mapping(stated.get("completion_tokens_details") or stated.get("output_tokens_details"))
-    cached = details.get("cached_tokens", stated.get("cached_input_tokens"))
-    return Usage.reported(
-        stated.get("prompt_tokens", stated.get("input_tokens")),
-        stated.get("completion_tokens", stated.get("output_tokens")),
-        cached,
-        thought.get("reasoning_tokens", stated.get("reasoning_output_tokens")),
-    )
+    return usage_of(stated, RESPONSES)
