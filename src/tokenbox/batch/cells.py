@@ -13,8 +13,7 @@ from tokenbox.batch.plan import AUTO, CONTENT, BatchPlan, Task
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.storage import unreadable
 from tokenbox.documents.files import FileProblemError, NamedFiles, read_bytes
-from tokenbox.documents.source import shorten
-from tokenbox.errors import DocumentError, TokenboxError
+from tokenbox.errors import DocumentError, TokenboxError, shown
 from tokenbox.integers import digits
 
 if TYPE_CHECKING:
@@ -84,8 +83,8 @@ class Cells:
         if isinstance(value, str) and (tokens := digits(value)) is not None:
             return tokens  # a cell of CSV
         if isinstance(value, bool) or not isinstance(value, int):
-            shown = f"{value!r:.60}"
-            raise RowError(f"the column {budget} must be a number of tokens, not {shown}.", column=budget)
+            message = f"the column {budget} must be a number of tokens, not {shown(value)}."
+            raise RowError(message, column=budget)
         return value
 
     def needed_budget(self, row: Row) -> int:
@@ -106,7 +105,7 @@ class Cells:
             raise DocumentError(problem.message, code=problem.code.value) from None
 
     def read(self, name: str) -> bytes:
-        return read_bytes(self.place(name), shorten(name), _MAX_FILE, "are what a file of a row may have")
+        return read_bytes(self.place(name), shown(name), _MAX_FILE, "are what a file of a row may have")
 
 
 def first_given(row: Row, names: Iterable[str]) -> str | None:

@@ -14,12 +14,12 @@ from tokenbox.content.section import Cut, Keep, Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
 from tokenbox.documents.files import FileProblemError, NamedFiles, decode, read_bytes
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, PlacedValue, located, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, PlacedValue, located
 from tokenbox.documents.syntax_json import parse_json
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
 from tokenbox.engine.result import Policy
-from tokenbox.errors import DocumentError, InvalidSection, LensError
+from tokenbox.errors import DocumentError, InvalidSection, LensError, shown
 from tokenbox.files import listing_of
 from tokenbox.tokenizers.registry import FILE_PREFIX
 
@@ -124,7 +124,7 @@ def parse_document(
 
 
 def _unknown_format(suffix: str, name: str | None) -> DocumentError:
-    found = f", not {shorten(suffix)}" if suffix else ""
+    found = f", not {shown(suffix)}" if suffix else ""
     message = f"a layout document has one of the suffixes {', '.join(FORMATS)}{found}."
     return located(DocumentCode.UNKNOWN_FORMAT, message, name, known=list(FORMATS))
 
@@ -266,7 +266,7 @@ class _Sections:
             return values.content(table["content"])
         if "content_file" in table:
             return self._file(table["content_file"])
-        message = f"section {shorten(str(table['id'].value))} needs a `content` or a `content_file`."
+        message = f"section {shown(str(table['id'].value))} needs a `content` or a `content_file`."
         raise given.error(DocumentCode.MISSING_KEY, message, key="content")
 
     def _extra(self, given: PlacedValue, table: Mapping[str, PlacedValue]) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ class _Sections:
     def _refuse_repeated(self, given: PlacedValue, name: str, first: int, second: int) -> None:
         line = given.source.line(("sections", first, "id"))
         place = f"sections[{first}]" + (f" (line {line})" if line is not None else "")
-        message = f"{place} and sections[{second}] both have the id {shorten(name)}. Ids are unique."
+        message = f"{place} and sections[{second}] both have the id {shown(name)}. Ids are unique."
         raise given.at("id").error(
             DocumentCode.DUPLICATE_ID, message, id=name, first=first, second=second, first_line=line
         )

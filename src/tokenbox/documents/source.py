@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from tokenbox.errors import DocumentError
+from tokenbox.errors import DocumentError, shown
 
 # The path of a value, such as ("sections", 2, "content_file").
 KeyPath = tuple[str | int, ...]
@@ -99,10 +99,5 @@ def path_text(path: KeyPath) -> str:
         elif re.fullmatch(r"[\w$-]{1,60}", key):
             text += f".{key}" if text else key
         else:
-            text += f".{shorten(key)}" if text else shorten(key)
+            text += f".{shown(key)}" if text else shown(key)
     return text
-
-
-def shorten(text: str) -> str:
-    """Return ``text`` in quotes on one line, truncated to 60 characters for an error message."""
-    return repr(text) if len(text) <= 60 else f"{text[:60]!r}..."

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from functools import cache
 
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, located, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, located
+from tokenbox.errors import shown
 
 # (?!) as a last branch: Python before 3.11.5 keeps what a round of a possessive group read that then failed.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.|(?!))*+"|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
@@ -85,7 +86,7 @@ def _lines(text: str, name: str | None, first_line: int) -> dict[KeyPath, int]:
             here = (*open_paths[-1], key)
             if here in lines:
                 first = lines[here]
-                message = f"the key {shorten(key)} is here twice, first at line {first}. Remove one."
+                message = f"the key {shown(key)} is here twice, first at line {first}. Remove one."
                 raise located(DocumentCode.DUPLICATE_KEY, message, name, line, here, first_line=first)
             lines[here] = line
             key_next = False

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NoReturn
 import yaml
 from yaml import events, nodes
 
-from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, located, shorten
+from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, located
+from tokenbox.errors import shown
 
 if TYPE_CHECKING:
     from yaml import SafeLoader
@@ -140,7 +141,7 @@ class _Builder:
         anchor = event.anchor
         if anchor not in self._anchors:
             what = (
-                f"the alias {shorten(str(anchor))} has no complete anchor before it. "
+                f"the alias {shown(str(anchor))} has no complete anchor before it. "
                 "An alias cannot stand for what it is in."
             )
             self._refuse(DocumentCode.SYNTAX, event, path, what)
@@ -178,7 +179,7 @@ class _Builder:
             here = (*path, key)
             if key in mapping:
                 first = self.lines[here]
-                what = f"the key {shorten(key)} is here twice, first at line {first}. Remove one."
+                what = f"the key {shown(key)} is here twice, first at line {first}. Remove one."
                 self._refuse(DocumentCode.DUPLICATE_KEY, event, here, what, first_line=first)
             self.lines[here] = self._line(event)
             mapping[key] = self._value(self._next(), here)
@@ -193,7 +194,7 @@ class _Builder:
             value = self._value(event, path)
             if isinstance(value, str):
                 return value
-            found = f"the unquoted {shorten(self.written.pop(path, ''))}"
+            found = f"the unquoted {shown(self.written.pop(path, ''))}"
         return self._refuse(DocumentCode.WRONG_TYPE, event, path, f"a key must be text, not {found}.")
 
     def _scalar(self, event: ScalarEvent, path: KeyPath) -> object:
@@ -214,7 +215,7 @@ class _Builder:
         return self._first_line + (event.start_mark.line if event.start_mark else 0)
 
     def _refuse_tag(self, event: ScalarEvent | CollectionStartEvent, path: KeyPath) -> NoReturn:
-        tag = shorten(str(event.tag).replace(_TAG, "!!"))
+        tag = shown(str(event.tag).replace(_TAG, "!!"))
         what = f"the tag {tag} is not read. Leave it out; a layout document is plain data."
         self._refuse(DocumentCode.BAD_VALUE, event, path, what)
 

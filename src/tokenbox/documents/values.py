@@ -14,8 +14,9 @@ from typing import Any, NoReturn, TypeVar
 
 from tokenbox.content.section import meant_field
 from tokenbox.content.weight import exact_weight
-from tokenbox.documents.source import DocumentCode, PlacedValue, shorten
+from tokenbox.documents.source import DocumentCode, PlacedValue
 from tokenbox.documents.syntax_yaml import AmbiguousScalar
+from tokenbox.errors import shown
 from tokenbox.integers import MAX_INTEGER, meant_figure
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -46,7 +47,7 @@ def table(given: PlacedValue, keys: tuple[str, ...] | None = None) -> Mapping[st
             near = meant_field(key, keys)
             hint = f"The keys here are: {', '.join(keys)}." if near is None else f"Did you mean {near!r}?"
             hint = hint if given.path else _GIVEN_BESIDE.get(key, hint)
-            message = f"there is no key {shorten(key)}. {hint}"
+            message = f"there is no key {shown(key)}. {hint}"
             raise given.at(key).error(DocumentCode.UNKNOWN_KEY, message, key=key)
     source, path = given.source, given.path
     return {key: PlacedValue(source, (*path, key), value) for key, value in found.items()}
@@ -134,7 +135,7 @@ def one_of(words: type[Word]) -> Callable[[PlacedValue], Word]:
         if word is None:
             near = difflib.get_close_matches(value[:100], by_value, 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            message = f"must be one of {', '.join(by_value)}, not {shorten(value)}.{hint}"
+            message = f"must be one of {', '.join(by_value)}, not {shown(value)}.{hint}"
             raise given.error(DocumentCode.BAD_VALUE, message)
         return word
 
@@ -149,7 +150,7 @@ def maximum(given: PlacedValue) -> int | Fraction | None:
     if not isinstance(value, str):
         return tokens(given)
     if not _PERCENT.fullmatch(value):
-        message = f'must be a number of tokens or a percentage such as "30%", not {shorten(value)}.'
+        message = f'must be a number of tokens or a percentage such as "30%", not {shown(value)}.'
         raise given.error(DocumentCode.BAD_VALUE, message)
     return Fraction(value.rstrip("% ")) / 100
 
@@ -237,7 +238,7 @@ _WORDS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
     (AmbiguousScalar, lambda value: value.says),
     (bool, lambda value: f"the boolean {plain(value)}"),
     ((int, float, Decimal), lambda value: f"the number {plain(value)}"),
-    (str, lambda value: f"the text {shorten(value)}"),
+    (str, lambda value: f"the text {shown(value)}"),
     (Mapping, lambda _: "a mapping"),
     ((list, tuple), lambda _: "a list"),
     ((date, time), lambda value: f"the date or time {value.isoformat()}"),
