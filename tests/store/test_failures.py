@@ -27,6 +27,7 @@ from tokenbox.errors import MissingExtra
 from tokenbox.ledger import Call, Usage
 from tokenbox.store.database import insert
 from tokenbox.store.errors import (
+    DuplicateSession,
     NotAStore,
     StoreBusy,
     StoreDamaged,
@@ -497,3 +498,20 @@ def test_of_two_keys_of_one_name_that_are_made_at_once_one_is_refused(shared_pos
                 time.sleep(0.2)  # it waits for the first
             with pytest.raises(KeyProblem, match="already"):
                 second.result()
+
+
+def test_of_two_sessions_that_take_one_name_at_once_one_tries_again(shared_postgres: str) -> None:
+    """It ended with an error that quoted the index of PostgreSQL."""
+    with open_store(shared_postgres) as one, open_store(shared_postgres) as other:
+        name, mine = f"name {uuid4().hex}", other.sessions.create(uuid4().hex, uuid4().hex, NOON)
+        with ThreadPoolExecutor() as pool:
+            with one.database.writing() as transaction:
+                columns = "id name created updated settings".split()
+                values = {**dict.fromkeys(columns, "{}"), "id": uuid4().hex, "name": name}
+                transaction.change(insert("tokenbox_sessions", columns), values)
+                second = pool.submit(mine.change, NOON, name=name)
+                time.sleep(0.2)  # it waits for the first
+            with pytest.raises(StoreBusy, match="Try again"):
+                second.result()
+        with pytest.raises(DuplicateSession):
+            mine.change(NOON, name=name)

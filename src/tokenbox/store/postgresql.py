@@ -32,6 +32,7 @@ FAILURES: dict[str, tuple[type[StoreError], str]] = {
     "57014": (StoreBusy, "it took too long to answer. Try again."),
     "40001": (StoreBusy, "other transactions were faster. Try again."),
     "40P01": (StoreBusy, "other transactions were faster. Try again."),
+    "23505": (StoreBusy, "another transaction wrote the same name at the same time. Try again."),
 }
 
 
