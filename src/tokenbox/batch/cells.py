@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.batch.errors import InvalidPlan, RowError
 from tokenbox.batch.plan import AUTO, CONTENT, BatchPlan, Task
 from tokenbox.batch.reading import ShardReader
-from tokenbox.batch.storage import unreadable
+from tokenbox.batch.storage import reads
 from tokenbox.documents.files import FileProblemError, NamedFiles, read_bytes
 from tokenbox.errors import DocumentError, TokenboxError, shown
 from tokenbox.integers import digits
@@ -191,8 +191,6 @@ def _named(plan: BatchPlan) -> dict[str, str]:
 
 
 def _first_columns(sharded: Sharded) -> Collection[str]:
-    try:
+    with reads(sharded.shards[0].files[0]):
         chunk = next(ShardReader(sharded.shards[0]).chunks(), [])
-    except OSError as error:
-        raise unreadable(sharded.shards[0].files[0], error) from None
     return {name for row in chunk if not isinstance(row, TokenboxError) for name in row}

@@ -16,7 +16,7 @@ from tokenbox.batch.errors import InvalidPlan
 from tokenbox.batch.plan import BatchPlan
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import RowFormat, Shard, base_of, shard_input
-from tokenbox.batch.storage import unreadable
+from tokenbox.batch.storage import reads
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import ShardRecord
 from tokenbox.batch.writing import ShardResults
@@ -178,11 +178,9 @@ def _sampling_order(bundle: str, count: int) -> list[int]:
 def _compiled(shard: Shard, plan: BatchPlan, compiler: RowCompiler) -> ShardRecord:
     """Compile a shard without writing its results."""
     reader, results, tally = ShardReader(shard), ShardResults(plan), Tally()
-    try:
+    with reads(shard.files[0]):
         for chunk in reader.chunks():
             made = compiler.compile(chunk)
             results.add(chunk, made)
             tally.add(made)
-    except OSError as error:
-        raise unreadable(shard.files[0], error) from None
     return ShardRecord(shard.number, reader.digest, results.digest, "", 0, tally)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
 from tokenbox.batch.shards import RowFormat, format_of, pyarrow_parquet
-from tokenbox.batch.storage import DRAFT, storage_of, unwritable
+from tokenbox.batch.storage import DRAFT, storage_of, writes
 from tokenbox.batch.work import ShardRecord, file_digest
 from tokenbox.batch.writing import SUFFIX, WRITERS, json_text
 
@@ -57,10 +57,8 @@ class OutputPlaces:
             )
         if given is RowFormat.FILES:
             raise InvalidPlan("the output format must be jsonl, csv or parquet, not files.")
-        try:
+        with writes(output, begun=False):
             is_folder = named is None or output.endswith("/") or storage_of(output).is_folder(output)
-        except OSError as error:
-            raise unwritable(output, error, begun=False) from None
         if not is_folder and given not in (None, named):
             raise InvalidPlan(f"{output} is named as {named}, not {given}. Leave out --format, or rename it.")
         default = RowFormat.JSONL if input_format is RowFormat.FILES else input_format
@@ -107,10 +105,8 @@ def existing_run(output: str) -> dict[str, Any] | None:
 def held(places: OutputPlaces) -> Iterator[None]:
     """Hold the output during the context: two processes would mix their parts. Raises :class:`RunDiffers`."""
     with ExitStack() as stack:
-        try:
+        with writes(places.output, begun=False):
             is_free = stack.enter_context(storage_of(places.output).held(places.folder))
-        except OSError as error:
-            raise unwritable(places.output, error, begun=False) from None
         if not is_free:
             raise RunDiffers(
                 f"another process writes {places.output}. Wait for it to end, or name another output.",
@@ -129,7 +125,7 @@ def prepare(
 ) -> None:
     """Check that an existing output belongs to this run, or remove it. Raises :class:`RunDiffers`."""
     storage = storage_of(places.output)
-    try:
+    with writes(places.output, begun=before is not None):
         if before is not None:
             _check_same(record, before, places.output)
             record["output"] = before.get("output")
@@ -158,8 +154,6 @@ def prepare(
                     if own.startswith("part-") and folder == places.output:  # not of a run in a folder below
                         storage.remove(name)
         write_json(places.run, record, begun=False)
-    except OSError as error:
-        raise unwritable(places.output, error, begun=before is not None) from None
 
 
 def _check_same(record: Mapping[str, Any], before: Mapping[str, Any], output: str) -> None:
@@ -201,34 +195,27 @@ def assemble(
     """Join the parts into the output, atomically, unless it is complete already."""
     if records and all(shard.reused for shard in records) and record["output"] == file_digest(places.output):
         return
-    try:
+    with writes(places.output):
         parts = [places.part(shard.number) for shard in records]
         digest = join_parts(parts, places.output, places.format, plan.columns)
         write_json(places.run, {**record, "output": digest})
         storage_of(places.output).remove(f"{places.folder}/parts")
-    except OSError as error:
-        raise unwritable(places.output, error) from None
 
 
 def remove_stale(places: OutputPlaces, count: int) -> None:
     """Remove the parts and records of an earlier, longer input."""
     storage = storage_of(places.output)
-    try:
+    with writes(places.output):
         for path_of in (places.part, places.record):
             number = count
             while storage.is_file(path_of(number)):
                 storage.remove(path_of(number))
                 number += 1
-    except OSError as error:
-        raise unwritable(places.output, error) from None
 
 
 def write_json(address: str, value: object, *, begun: bool = True) -> None:
-    try:
-        with storage_of(address).create(address) as file:
-            file.write(f"{json_text(value)}\n".encode())
-    except OSError as error:
-        raise unwritable(address, error, begun=begun) from None
+    with writes(address, begun=begun), storage_of(address).create(address) as file:
+        file.write(f"{json_text(value)}\n".encode())
 
 
 def join_parts(parts: Sequence[str], output: str, form: RowFormat, columns: Sequence[str]) -> str:

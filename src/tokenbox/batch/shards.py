@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from tokenbox.batch.errors import InvalidAddress
-from tokenbox.batch.storage import DRAFT, Storage, storage_of, unreadable
+from tokenbox.batch.storage import DRAFT, Storage, reads, storage_of
 from tokenbox.errors import needing, without_password
 
 MEBIBYTE = 1 << 20
@@ -117,7 +117,7 @@ def shard_input(address: str, form: RowFormat | None = None, shard_size: int | N
     :class:`InvalidAddress` and :class:`InvalidPlan`.
     """
     storage = storage_of(address)
-    try:
+    with reads(address):
         names, root = _files(storage, address)
         form, chosen, skipped = _select_files(address, names, form)
         sizes = [storage.size(name) for name in chosen]
@@ -132,8 +132,6 @@ def shard_input(address: str, form: RowFormat | None = None, shard_size: int | N
             replace(Shard(number, form, *piece), root=root if form is RowFormat.FILES else "")
             for number, piece in enumerate(pieces)
         )
-    except OSError as error:
-        raise unreadable(address, error) from None
     return Sharded(form, size, shards, tuple(skipped), types)
 
 

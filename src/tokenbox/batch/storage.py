@@ -240,17 +240,26 @@ def _remote(scheme: str, host: str) -> Storage:
     return RemoteStorage(ArrowFSWrapper(system), scheme)
 
 
-def unreadable(address: str, error: OSError) -> InvalidAddress:
-    """Return the error for an input that cannot be read: the file that the error names, or ``address``."""
-    name = without_password(error.filename if isinstance(error.filename, str) else address)
-    return InvalidAddress(f"{name} cannot be read: {_reason(error)}.", address=name)
+@contextmanager
+def reads(address: str) -> Iterator[None]:
+    """Raise :class:`InvalidAddress` for an ``OSError``: of the file that it names, or of ``address``."""
+    try:
+        yield
+    except OSError as error:
+        name = without_password(error.filename if isinstance(error.filename, str) else address)
+        raise InvalidAddress(f"{name} cannot be read: {_reason(error)}.", address=name) from None
 
 
-def unwritable(address: str, error: OSError, *, begun: bool = True) -> InvalidAddress:
-    """Return the error for an output that cannot be written. ``begun``: whether there may be results."""
-    rest = " The results so far are kept; continue with --resume." if begun else ""
-    address = without_password(address)
-    return InvalidAddress(f"{address} cannot be written: {_reason(error)}.{rest}", address=address)
+@contextmanager
+def writes(address: str, *, begun: bool = True) -> Iterator[None]:
+    """Raise :class:`InvalidAddress` for an ``OSError``. ``begun``: whether there may be results."""
+    try:
+        yield
+    except OSError as error:
+        rest = " The results so far are kept; continue with --resume." if begun else ""
+        address = without_password(address)
+        message = f"{address} cannot be written: {_reason(error)}.{rest}"
+        raise InvalidAddress(message, address=address) from None
 
 
 def _reason(error: OSError) -> str:

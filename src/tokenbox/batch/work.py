@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.batch.errors import BatchError, RowKillsWorkers, RowsFailed, WorkersFailed
+from tokenbox.batch.errors import RowKillsWorkers, RowsFailed, WorkersFailed
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.shards import RowFormat
-from tokenbox.batch.storage import storage_of, unreadable, unwritable
+from tokenbox.batch.storage import reads, storage_of, writes
 from tokenbox.batch.tally import RowResult, Tally
 from tokenbox.batch.writing import WRITERS, ShardResults, json_text
 from tokenbox.errors import without_password
@@ -145,13 +145,11 @@ def compile_shard(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[
 
     Raises :class:`BatchError`.
     """
-    try:
+    with reads(job.shard.files[0]):
         if job.known is not None and _is_valid(job, job.known):
             yield replace(job.known, reused=True)
-            return
-        yield from _compiled(job, plan, compiler)
-    except OSError as error:
-        raise unreadable(job.shard.files[0], error) from None
+        else:
+            yield from _compiled(job, plan, compiler)
 
 
 def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Event]:
@@ -160,7 +158,7 @@ def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Even
     chunks = reader.chunks()
     chunk = _next(chunks, job)  # an input that cannot be read leaves no draft
     storage = storage_of(job.part)
-    try:
+    with writes(job.part):
         with storage.create(job.part) as raw:
             file = _HashedFile(raw)
             writer = WRITERS[job.format](file, plan.columns, job.types)  # type: ignore[arg-type]
@@ -184,19 +182,13 @@ def _compiled(job: Job, plan: BatchPlan, compiler: RowCompiler) -> Iterator[Even
         record = ShardRecord(number, reader.digest, results.digest, file.digest, file.size, tally, job.tiers)
         with storage.create(job.record) as raw:
             raw.write(f"{json_text(record.to_dict())}\n".encode())
-    except BatchError:
-        raise
-    except OSError as error:
-        raise unwritable(job.part, error) from None
     yield record
 
 
 def _next(chunks: Iterator[Chunk], job: Job) -> Chunk | None:
     """Return the next chunk. Raises an error that names the input, not the output."""
-    try:
+    with reads(job.shard.files[0]):
         return next(chunks, None)
-    except OSError as error:
-        raise unreadable(job.shard.files[0], error) from None
 
 
 def _mark(number: int, tally: Tally, first: int, last: int) -> Mark:
