@@ -46,12 +46,12 @@ class QuotaWindow(StrEnum):
 
     def start(self, now: datetime) -> datetime:
         """Return the start of the window that contains ``now``."""
-        now = now.astimezone(UTC)
+        minute = now.astimezone(UTC).replace(second=0, microsecond=0)
         if self is QuotaWindow.MINUTE:
-            return now.replace(second=0, microsecond=0)
+            return minute
         if self is QuotaWindow.HOUR:
-            return now.replace(minute=0, second=0, microsecond=0)
-        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            return minute.replace(minute=0)
+        day = minute.replace(hour=0, minute=0)
         if self is QuotaWindow.WEEK:
             return day - timedelta(days=day.weekday())
         return day.replace(day=1) if self is QuotaWindow.MONTH else day
