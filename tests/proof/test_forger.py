@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tokenbox
 from tests.proof.examples import MADE, layout_evidence
 from tests.proof.kinds import KINDS, replayed_files
 from tokenbox.cli.replaying import texts_of
@@ -41,7 +42,7 @@ from tokenbox.proof.bundle import (
 )
 from tokenbox.proof.calls import Texts
 from tokenbox.proof.contents import read_contents
-from tokenbox.proof.errors import SignatureInvalid
+from tokenbox.proof.errors import BundleInvalid, SignatureInvalid
 from tokenbox.proof.signing import STATEMENT_TYPE, new_key, public_key, signed, signer_of
 from tokenbox.proof.verify import MemoryFiles, verify
 from tokenbox.store.bundle_log import verify_log
@@ -50,6 +51,8 @@ from tokenbox.store.bundles import Bundles
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tokenbox.proof.evidence import Evidence
 
 
 PRIVATE, PUBLIC = new_key()
@@ -369,3 +372,17 @@ def test_bundles_that_were_swapped_deleted_or_signed_by_another(tmp_path: Path) 
     shutil.rmtree(one.path)
     (problem,) = verify_log(store.log, store.ids, [KEY])
     assert (problem.field, one.id[:12] in problem.message) == ("line 1", True)
+
+
+@pytest.mark.parametrize("wrong", [None, "x", {}, [1], True])
+def test_lengths_of_items_that_are_no_numbers_are_refused(wrong: object) -> None:
+    """The replay ended with a TypeError."""
+    made: list[Evidence] = []
+    section = {"id": "a", "content": ["one", "two"], "shrink": 1}
+    tokenbox.layout([section], 40, "utf8-bytes", policy="degrade", proof=made.append)
+    files = dict(build(made[0], texts=True).files)
+    records = opened(files)
+    records["inputs"][0]["fields"]["items"][1] = wrong
+    bundle_id, forged = rehashed(files, records)
+    with pytest.raises(BundleInvalid, match="must be a list of lengths"):
+        replayed_files(MemoryFiles(forged), bundle_id)

@@ -100,6 +100,8 @@ def _content(text: str, lengths: object) -> object:
     """Return the content: a text, or a list of items, which are lines with the given lengths."""
     if not isinstance(lengths, list):
         return text
+    if not all(type(length) is int for length in lengths):
+        raise BundleInvalid("must be a list of lengths.", file=INPUTS, field="items")
     starts = [0, *accumulate(length + 1 for length in lengths)]
     return [text[start : start + length] for start, length in zip(starts, lengths, strict=False)]
 
