@@ -106,6 +106,18 @@ def test_a_bundle_of_something_else_is_no_batch(source: Path, tmp_path: Path) ->
         replay_run(contents(bundles), str(source))
 
 
+@pytest.mark.parametrize("size", [0, -1, None, "x"])
+def test_a_bundle_with_an_impossible_shard_size_is_not_replayed(
+    source: Path, tmp_path: Path, size: object
+) -> None:
+    bundles = Bundles(tmp_path / "proof")
+    run(source, tmp_path / "out.jsonl", bundles)
+    found = contents(bundles)
+    found.manifest.predicate["arguments"]["shard_size"] = size
+    with pytest.raises(ReplayImpossible):
+        replay_run(found, str(source))
+
+
 def test_a_bundle_with_an_option_of_another_release_is_not_replayed(source: Path, tmp_path: Path) -> None:
     bundles = Bundles(tmp_path / "proof")
     run(source, tmp_path / "out.jsonl", bundles)

@@ -122,6 +122,8 @@ def replay_run(
     try:
         plan = BatchPlan.of(**{name: value for name, value in arguments["plan"].items() if name != "limits"})
         form, size = RowFormat(arguments["format"]), int(arguments["shard_size"])
+        if size < 1:
+            raise ValueError(size)  # noqa: TRY301  # converted below
         recorded = [
             _recorded(number, given, decision)
             for number, (given, decision) in enumerate(zip(contents.inputs, contents.decisions, strict=True))
