@@ -93,7 +93,10 @@ def test_a_retry_that_fails_loses_nothing(start: Begin) -> None:
         assert stored.turns() == []
 
 
-def test_a_retry_without_an_answer_leaves_the_exchange_and_the_offers(start: Begin) -> None:
+@pytest.mark.parametrize("line", [":retry", ":edit hello again"])
+def test_what_asks_again_without_an_answer_leaves_the_exchange_and_the_offers(
+    start: Begin, line: str
+) -> None:
     failing: list[object] = []
     answer = script(says("one"), says(""), says("two"))
 
@@ -108,46 +111,17 @@ def test_a_retry_without_an_answer_leaves_the_exchange_and_the_offers(start: Beg
         take(session, "!echo second")
         exchange = messages(session)
         failing.append((400, {"error": {"message": "no"}}))
-        take(session, ":retry")  # the server refuses
+        take(session, line)  # the server refuses
         heard.interrupt_waiting = True
-        take(session, ":retry")  # Ctrl-C before the first word
+        take(session, line)  # Ctrl-C before the first word
         heard.interrupt_waiting = False
-        take(session, ":retry")  # the answer is empty
-        assert messages(session) == exchange
-        assert [offer.command for offer in session.context.offers] == ["echo second"]
-        assert all(item.pinned for item in session.context.conversation.items() if item.number is not None)
-        again, _ = start(server.url, resume=True)
-        assert messages(again) == exchange
+        take(session, line)  # the answer is empty
+        os.mkfifo(fifo := session.place.path("pipe"))
+        take(session, f":edit what is in @{fifo}?")  # it cannot be attached
+        assert [error.code for error in heard.problems] == ["request_rejected", "path_unusable"]
         take(session, ":edit")
         assert session.begun == ":edit hello"
         assert messages(session) == exchange  # until the new question has an answer
-
-
-def test_an_edit_without_an_answer_leaves_the_exchange_and_the_offers(start: Begin) -> None:
-    failing: list[object] = []
-    answer = script(says("one"), says(""), says("two"))
-
-    async def chat(request: web.Request) -> object:
-        return failing.pop() if failing else await answer(request)
-
-    with serving({**routes(), "/v1/chat/completions": chat}) as server:
-        session, heard = start(server.url)
-        take(session, "!echo first")
-        take(session, "hello")
-        take(session, ":pin 0")
-        take(session, "!echo second")
-        exchange = messages(session)
-        failing.append((400, {"error": {"message": "no"}}))
-        take(session, ":edit hello again")  # the server refuses
-        heard.interrupt_waiting = True
-        take(session, ":edit hello again")  # Ctrl-C before the first word
-        heard.interrupt_waiting = False
-        take(session, ":edit hello again")  # the answer is empty
-        fifo = session.place.path("pipe")
-        os.mkfifo(fifo)
-        take(session, f":edit what is in @{fifo}?")  # it cannot be attached
-        assert [error.code for error in heard.problems] == ["request_rejected", "path_unusable"]
-        assert messages(session) == exchange
         assert [offer.command for offer in session.context.offers] == ["echo second"]
         assert all(item.pinned for item in session.context.conversation.items() if item.number is not None)
         again, _ = start(server.url, resume=True)
