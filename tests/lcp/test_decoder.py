@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from array import array
 
 import pytest
 
@@ -42,6 +43,14 @@ def test_one_byte_at_a_time_each_event_comes_with_its_last_byte() -> None:
         (after_frame, BlockEvent(0, BLOCK, Frame(0, 8, len(CODE), len(CODE)))),
         (after_frame + 4, EndEvent(1, after_frame + 4)),
     ]
+
+
+def test_an_array_of_larger_items_is_its_bytes() -> None:
+    data = pack(FRAME)
+    data += bytes(-len(data) % 4)  # whole items; the bytes after a pack are not of it
+    packed = memoryview(array("I", data))
+    assert packed.itemsize > 1
+    assert Decoder().feed(packed) == Decoder().feed(data)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

@@ -164,7 +164,7 @@ class Decoder:
             raise ValueError("the decoder is finished; make a new one for another pack")
         self._raise_fault()
         try:
-            view = memoryview(data)
+            view = memoryview(data).cast("B")  # of any buffer its bytes
         except TypeError:
             raise DecodeError(f"a pack is bytes, not {type(data).__name__}.") from None
         try:
