@@ -45,6 +45,7 @@ WRONG: list[Any] = [
     object(),
     iter(()),
     10**5000,
+    np.float32(3.5),
 ]
 CALLS: dict[str, Callable[[Any], object]] = {
     "count what": lambda it: tokenbox.count(it, tokenizer="o200k_base"),

@@ -178,7 +178,11 @@ class Section:
         if items is not None and self.content == self._joined(items):
             values["items"] = items
         options = (strategy, role, extra, keep, forms, max, group, with_, cut, marker)
-        if options != _PLAIN:
+        try:
+            is_plain = options == _PLAIN
+        except ValueError:  # an array of numbers has no one truth
+            is_plain = False
+        if not is_plain:
             values.update(zip(_OPTIONS, options, strict=True))
             self._check_options()
 
