@@ -19,7 +19,7 @@ import pytest
 from tests.providers.fake import raw
 from tests.waiting import SECONDS
 from tokenbox import count
-from tokenbox.cli import layout, streams, terminal
+from tokenbox.cli import layout, main, streams, terminal
 from tokenbox.ledger import Call
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -726,6 +726,16 @@ def test_a_shell_without_standard_input_says_so(tmp_path: Path) -> None:
     ours = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("TOKENBOX_TEST_")}
     result = subprocess.run(closed, cwd=tmp_path, env=ours, capture_output=True, check=False)
     assert (result.returncode, result.stderr) == (2, b"error: standard input is closed. (input_unreadable)\n")
+
+
+def test_the_users_own_file_is_named_by_its_path(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = tmp_path / "home" / "config.toml"
+    monkeypatch.setenv("TOKENBOX_USER_CONFIG", str(own))
+    monkeypatch.chdir(tmp_path)
+    assert main(["config", "set", "--user", "policy.headroom", "0.05"]) == 0
+    assert capsys.readouterr().err.startswith(f"set in {own}\n")
 
 
 def test_a_setting_that_a_variable_overrides_is_noted(
