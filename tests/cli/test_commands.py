@@ -183,7 +183,8 @@ def test_too_large_is_refused(tokenbox: CommandLine, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 @pytest.mark.parametrize(
-    "arguments", [["layout", "p.toml"], ["layout", "p.toml", "-o", "/dev/full"], ["lenses"]]
+    "arguments",
+    [["layout", "p.toml"], ["layout", "p.toml", "-o", "/dev/full"], ["lenses"], ["lenses", "--help"]],
 )
 def test_a_full_disk_is_reported(document: Path, arguments: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -113,6 +113,8 @@ def _invoke(arguments: list[str]) -> int:
             raise streams.ReaderGoneError from None
         raise
     except OSError as error:
+        if error.filename is None and "--help" in arguments:  # typer writes it, not our streams
+            streams.output_failed(error)
         if error.filename is None:
             return report(_FOLDER_GONE) if not _folder_exists() else _failed(error, arguments)
         name = str(error.filename)[:200]  # such as a name longer than the file system allows

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from tokenbox.errors import TokenboxError
 from tokenbox.files import listing_of, replace
@@ -135,7 +135,7 @@ def write_bytes(data: bytes | Iterable[bytes], *, flush: bool = False) -> None:
         if flush:
             sys.stdout.buffer.flush()
     except OSError as error:
-        _output_failed(error)
+        output_failed(error)
 
 
 # The last byte on a terminal: a message begins on a line of its own, also after a text without a newline.
@@ -186,7 +186,7 @@ def finish_output() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        _output_failed(error)
+        output_failed(error)
 
 
 def abandon(stream: TextIO) -> None:
@@ -242,7 +242,8 @@ def write_file(name: str, data: bytes | Iterable[bytes]) -> None:
         raise OutputFailed(f"{name} cannot be written: {error.strerror or error}.{hint}", file=name) from None
 
 
-def _output_failed(error: OSError) -> None:
+def output_failed(error: OSError) -> NoReturn:
+    """Raise :class:`ReaderGoneError` or :class:`OutputFailed` for a failed write to standard output."""
     if isinstance(error, BrokenPipeError):
         raise ReaderGoneError from None
     raise OutputFailed(f"standard output cannot be written: {error.strerror or error}.") from None
