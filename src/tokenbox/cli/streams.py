@@ -63,6 +63,8 @@ def read_syntax(name: str) -> str:
 
 def syntax_problem(error: ValueError | RecursionError) -> str:
     """Return why a text is not JSON or TOML, in words."""
+    if isinstance(error, json.JSONDecodeError) and not error.doc.strip():
+        return "it is empty"
     if isinstance(error, json.JSONDecodeError | tomllib.TOMLDecodeError):
         return str(error)
     return (
