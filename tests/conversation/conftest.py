@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.llama import corpus
 from tests.llama import model as models
+from tokenbox.conversation import chat_format
 from tokenbox.conversation.llama.fold import Fold
+from tokenbox.tokenizers.files import open_chat_vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_opened_once = cache(open_chat_vocabulary)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _each_vocabulary_is_opened_once() -> Iterator[None]:
+    """Hundreds of templates are tried with the same model, which takes longer to open than to count with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chat_format, "open_chat_vocabulary", _opened_once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -316,11 +316,13 @@ def test_a_longer_list_of_items_keeps_what_left_a_shorter_one(
 ) -> None:
     items: list[dict[str, Any]] = []
     gone = frozenset[int]()
-    for turn in range(30):
+    cuts = 0
+    for turn in range(15):
         items.append({"role": "user", "content": f"question {turn} {'word ' * (10 + turn % 7)}"})
         for number in range(turn % 3 + 1):
-            fitted = tokenbox.fit(items, 1_500, model="gpt-5", low_water=low_water)
+            fitted = tokenbox.fit(items, 700, model="gpt-5", low_water=low_water)
             assert gone <= fitted.gone
+            cuts += gone < fitted.gone
             gone = fitted.gone
             items.append({"type": "reasoning", "summary": [{"type": "summary_text", "text": "think " * 20}]})
             if number < turn % 3:
@@ -330,7 +332,7 @@ def test_a_longer_list_of_items_keeps_what_left_a_shorter_one(
             else:
                 said = [{"type": "output_text", "text": "answer " * 20}]
                 items.append({"type": "message", "role": "assistant", "content": said})
-    assert gone
+    assert cuts > 1
 
 
 PROGRAM = """
