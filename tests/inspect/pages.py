@@ -49,6 +49,7 @@ def sections() -> list[dict[str, Any]]:
     ]
 
 
+@cache
 def laid_out(budget: int = 400) -> tokenbox.Layout:
     return tokenbox.layout(sections(), budget, "o200k_base", policy="degrade")
 
