@@ -23,7 +23,7 @@ from tests.effort import examples
 from tests.gateway.attacks import mutations
 from tests.llama import model as models
 from tests.sdk_values import Maker
-from tokenbox import counters, ctx, tokenizers
+from tokenbox import api, counters, ctx, tokenizers
 from tokenbox.compose.layout import Layout
 from tokenbox.compose.lower_bound import BYTES_PER_TOKEN
 from tokenbox.compose.sections import checked_sections
@@ -356,6 +356,8 @@ def test_a_models_own_files_count_at_the_command_line(
 def test_a_text_has_one_number(tokenizer: str) -> None:
     text = "Läufer 走る 🏃" * 9
     expected = tokenbox.count(text, tokenizer=tokenizer)
+    alone = [tokenbox.count(one, tokenizer=tokenizer) for one in (text, "", "a")]
+    assert api.count_texts([text, "", "a"], tokenizer=tokenizer) == alone
     assert ctx.estimate(None, [text], tokenizer=tokenizer).count == expected
     assert expected.at_most >= (expected.total if expected.exact else len(text.encode()))
 

@@ -79,6 +79,20 @@ def test_the_document_has_every_route_and_no_other(gateway: RunningGateway) -> N
     assert routes == set(OPERATIONS)
 
 
+def test_the_document_says_where_a_key_is_asked_for(shared_gateways: Gateways, upstream: Stub) -> None:
+    gateway = shared_gateways(upstream.url, options=["--keys"])
+    served = gateway.get("/openapi.json").json
+    asked = {}
+    for path, operations in served["paths"].items():
+        for method, operation in operations.items():
+            answer = gateway.get(path) if method == "get" else gateway.post(path, {})
+            asked[path] = answer.status == 401
+            said = operation.get("security", served["security"])
+            assert ({"key": []} in said) == asked[path], path
+    assert set(asked.values()) == {True, False}
+    assert {} in served["security"]  # a gateway without keys asks for none
+
+
 def check(path: str, status: int, data: bytes, headers: dict[str, str]) -> None:
     """It is an answer, or an error of the path's protocol, and not a mistake of ours."""
     assert status != 500, data
