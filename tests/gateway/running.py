@@ -92,6 +92,16 @@ class StartGateway(Protocol):
     ) -> RunningGateway: ...
 
 
+def chat(text: str = "hi", **more: object) -> dict[str, Any]:
+    """Return a body with one short message."""
+    return {"model": "stub", "max_tokens": 5, "messages": [{"role": "user", "content": text}], **more}
+
+
+def auth(key: str) -> dict[str, str]:
+    """Return the header with a key."""
+    return {"authorization": f"Bearer {key}"}
+
+
 def ask(request: urllib.request.Request) -> Answer:
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:

@@ -7,10 +7,11 @@ import json
 import socket
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.gateway.running import auth, chat
 from tests.waiting import SECONDS, until
 
 if TYPE_CHECKING:
@@ -45,14 +46,6 @@ def gateway(shared_gateways: Gateways, upstream: Stub, database: str) -> Running
 @pytest.fixture(scope="module")
 def key(shared_gateways: Gateways, database: str) -> str:
     return shared_gateways.command("gateway", "keys", "create", "alice", "--database", database)
-
-
-def chat(text: str = "hi", **more: object) -> dict[str, Any]:
-    return {"model": "stub", "max_tokens": 5, "messages": [{"role": "user", "content": text}], **more}
-
-
-def auth(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
 
 
 def make(gateways: Gateways, database: str, name: str, *options: str) -> str:

@@ -19,6 +19,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.gateway.running import chat
 from tests.waiting import SECONDS, until
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway import counting
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
 
 PATH = "/v1/chat/completions"
 MARKER = "CONTENT-9d2f"
-
-
-def chat(text: str = "hi", **more: object) -> dict[str, Any]:
-    return {"model": "stub", "max_tokens": 5, "messages": [{"role": "user", "content": text}], **more}
 
 
 def connect(gateway: RunningGateway) -> http.client.HTTPConnection:

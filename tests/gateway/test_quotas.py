@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.gateway.running import make_key, wait_until_up
+from tests.gateway.running import auth, make_key, wait_until_up
 from tests.gateway.stub import usage_of
 from tests.services import free_port, redis_server
 from tests.waiting import SECONDS, until
@@ -57,10 +57,6 @@ def chat(number: int = 0, **more: object) -> dict[str, Any]:
 
 
 EACH = usage_of(chat())["total_tokens"]
-
-
-def auth(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
 
 
 STORES = ("sqlite", "postgresql", "redis")

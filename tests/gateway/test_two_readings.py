@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.gateway.running import chat
 from tests.waiting import SECONDS
 from tokenbox.gateway import strict_json
 from tokenbox.gateway.refusals import Refusal
@@ -36,10 +37,6 @@ max_ctx = 1000
 @pytest.fixture(scope="module")
 def gateway(shared_gateways: Gateways, upstream: Stub) -> RunningGateway:
     return shared_gateways(config=CONFIG.format(url=upstream.url))
-
-
-def chat(**more: object) -> dict[str, Any]:
-    return {"model": "stub", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}], **more}
 
 
 def message(**fields: object) -> dict[str, Any]:
