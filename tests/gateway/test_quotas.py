@@ -290,6 +290,31 @@ def test_what_was_reserved_and_not_used_is_given_back(start_gateway: Gateways, u
         assert refusal.json["tokenbox"]["left"] == 1000 - used, fault
 
 
+def test_a_summary_whose_model_cannot_be_reached_costs_nothing(
+    start_gateway: Gateways, upstream: Stub
+) -> None:
+    database = str(start_gateway.folder / "own.db")
+    key = make_key(start_gateway, database, "--quota", "100000 tokens/month", "--mode", "fit")
+    config = CONFIG.format(url=upstream.url) + (
+        'fit = ["compact"]\nsummary_model = "short"\n'
+        f'[upstreams.away]\nurl = "http://127.0.0.1:{free_port()}"\nkind = "openai"\nmodels = ["short"]\n'
+        "[models.stub]\nmax_ctx = 300\n[models.short]\nmax_ctx = 40000\n"
+    )
+    gateway = start_gateway(options=["--database", database], config=config)
+    messages = [{"role": role, "content": "word " * 30} for role in ["user", "assistant"] * 10 + ["user"]]
+    answer = gateway.post(PATH, chat(messages=messages), **auth(key))
+    assert answer.status == 200, answer.data
+    assert "evict" in answer.headers["x-tokenbox-fit"]
+    assert '"refused":"summary_failed"' in gateway.log
+    used = answer.json["usage"]["total_tokens"]
+
+    def left() -> int:
+        refusal = gateway.post(PATH, chat(max_tokens=1_000_000), x_tokenbox_mode="observe", **auth(key))
+        return int(refusal.json["tokenbox"].get("left", -1))
+
+    until(lambda: left() == 100_000 - used)
+
+
 def test_a_client_that_leaves_is_charged_what_was_reserved_once(
     start_gateway: Gateways, upstream: Stub
 ) -> None:

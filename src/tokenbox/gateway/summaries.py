@@ -14,6 +14,7 @@ from tokenbox.gateway.protocols import CHAT
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.upstream import used_nothing
+from tokenbox.providers.errors import ProviderError, ServerUnreachable
 from tokenbox.providers.shapes import text_at
 
 if TYPE_CHECKING:
@@ -79,12 +80,15 @@ async def _request(services: GatewayServices, attempt: Attempt, call: ApiCall, g
     async with services.accounts.reserved(attempt, call, admission, grant), upstream.slot():
         services.record_start(attempt, call, admission)
         attempt.was_sent = True
-        status, answer = await upstream.json(CHAT.path, call.body, call.client_auth, SECONDS)
         outcome = attempt.outcome
-        outcome.status = 504 if status is None else status
-        outcome.used_nothing = used_nothing(outcome.status)
-        if status != _OK or not isinstance(answer, dict):
-            raise Refusal(502, "summary_failed", f"The model of the summaries answered {status}.")
-        outcome.usage = CHAT.usage_in(answer)
+        try:
+            answer = await upstream.get(CHAT.path, call.body, call.client_auth, SECONDS)
+        except ProviderError as error:
+            outcome.status, outcome.used_nothing = 502, error.code == ServerUnreachable.code
+            raise Refusal(502, "summary_failed", "The model of the summaries did not answer.") from None
+        outcome.status, outcome.used_nothing = answer.status, used_nothing(answer.status)
+        if answer.status != _OK or not isinstance(answer.body, dict):
+            raise Refusal(502, "summary_failed", f"The model of the summaries answered {answer.status}.")
+        outcome.usage = CHAT.usage_in(answer.body)
         outcome.begun = outcome.ended = outcome.complete = True
-        return text_at(answer, "choices.0.message.content").strip() or None
+        return text_at(answer.body, "choices.0.message.content").strip() or None

@@ -13,7 +13,13 @@ from tokenbox.content.request import Api
 from tokenbox.errors import plural
 from tokenbox.gateway.asgi import Headers, json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
-from tokenbox.providers.errors import BadAnswer, ProviderError, ServerTimeout, ServerUnreachable
+from tokenbox.providers.errors import (
+    BadAnswer,
+    ConnectionLost,
+    ProviderError,
+    ServerTimeout,
+    ServerUnreachable,
+)
 from tokenbox.providers.kinds import AUTO, UNKNOWN, ServerKind, find_kind
 from tokenbox.providers.memory import EndpointMemory, ProbeOutcome, ProbeReply
 from tokenbox.providers.server import Ask, outcome_of
@@ -378,6 +384,6 @@ _FAILURES = {
 _ERRORS: Mapping[Failure, type[ProviderError]] = {
     Failure.TIMEOUT: ServerTimeout,
     Failure.UNREACHABLE: ServerUnreachable,
-    Failure.BROKE: ServerUnreachable,
+    Failure.BROKE: ConnectionLost,
     Failure.GARBLED: BadAnswer,
 }
