@@ -286,10 +286,10 @@ class Upstream:
                     found = await answer.read(_MAX_REPLY)
                 finally:
                     answer.release()
-        except TimeoutError:
-            raise ServerTimeout(f"{self.name} did not answer.", seconds=seconds) from None
-        except BrokenAnswer as error:
-            raise _ERRORS[error.how](f"{self.name} {_FAILURES[error.how][2]}.") from None
+        except (TimeoutError, BrokenAnswer) as error:
+            how = error.how if isinstance(error, BrokenAnswer) else Failure.TIMEOUT
+            *_, text, kind = _FAILURES[how]
+            raise kind(f"{self.name} {text}.") from None
         try:
             return Answered(answer.status, answer.headers(), json.loads(found))
         except (ValueError, RecursionError):
@@ -321,7 +321,7 @@ class Upstream:
 
     def failed(self, how: Failure) -> Refusal:
         """Return the refusal for a server that failed."""
-        refusal, status, text = _FAILURES[how]
+        refusal, status, text, _ = _FAILURES[how]
         return refusal(
             status,
             f"upstream_{how}",
@@ -375,15 +375,15 @@ class Upstream:
         return unavailable("upstream_busy", message, 2)
 
 
-_FAILURES = {
-    Failure.TIMEOUT: (Refusal, 504, "did not answer in time"),
-    Failure.UNREACHABLE: (Unreachable, 502, "cannot be reached"),
-    Failure.BROKE: (Refusal, 502, "broke off the connection before its answer was complete"),
-    Failure.GARBLED: (Refusal, 502, "sent something that is not an answer"),
-}
-_ERRORS: Mapping[Failure, type[ProviderError]] = {
-    Failure.TIMEOUT: ServerTimeout,
-    Failure.UNREACHABLE: ServerUnreachable,
-    Failure.BROKE: ConnectionLost,
-    Failure.GARBLED: BadAnswer,
+# What a client is answered, and what is raised for a request of the gateway's own.
+_FAILURES: Mapping[Failure, tuple[type[Refusal], int, str, type[ProviderError]]] = {
+    Failure.TIMEOUT: (Refusal, 504, "did not answer in time", ServerTimeout),
+    Failure.UNREACHABLE: (Unreachable, 502, "cannot be reached", ServerUnreachable),
+    Failure.BROKE: (
+        Refusal,
+        502,
+        "broke off the connection before its answer was complete",
+        ConnectionLost,
+    ),
+    Failure.GARBLED: (Refusal, 502, "sent something that is not an answer", BadAnswer),
 }
