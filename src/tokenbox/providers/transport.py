@@ -1,7 +1,7 @@
 """Send requests, read bounded answers, and convert every failure to our errors. HTTP itself is :mod:`.wire`.
 
 Redirects are followed only to the same scheme, host and port, so that a key never reaches another server.
-Bodies are bounded. Nothing is retried that a server has read. Cancelling a call closes its connection at once.
+Bodies are bounded. Nothing that a server has read is sent again. Cancelling closes the connection at once.
 """
 
 from __future__ import annotations
