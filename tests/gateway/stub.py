@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import sys
 import time
@@ -247,6 +248,14 @@ async def error_as_success(request: web.Request, body: dict[str, Any]) -> web.St
     return web.json_response({"error": {"message": "no", "code": 502}})
 
 
+async def zipped(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    """Compress the answer, also though the request says not to."""
+    kind = "text/event-stream" if body.get("stream") else "application/json"
+    answer = web.Response(body=gzip.compress(event_of(request.path, 0)), content_type=kind)
+    answer.headers["content-encoding"] = "gzip"
+    return answer
+
+
 async def utf_16(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     return web.Response(body=json.dumps({"id": "c1"}).encode("utf-16"), content_type="application/json")
 
@@ -335,8 +344,8 @@ FAULTS = {
     for function in (
         reset_before, half_a_head, no_http, reset_after_head, half_a_chunk, half_a_body, ends_early, no_done,
         bad_json, bad_event, page, server_error, rate_limited, flat_error, redirect, no_status, created,
-        refuses_key, error_as_success, utf_16, echoes_key, zero_usage, slow_stream, silent, stalls, endless,
-        flood, large,
+        refuses_key, error_as_success, zipped, utf_16, echoes_key, zero_usage, slow_stream, silent, stalls,
+        endless, flood, large,
     )
 }  # fmt: skip
 

@@ -32,6 +32,7 @@ BEFORE = {
     "flat_error": (400, "upstream_error"),
     "redirect": (502, "upstream_garbled"),
     "no_status": (502, "upstream_garbled"),
+    "zipped": (502, "upstream_garbled"),
     "utf_16": (502, "upstream_garbled"),  # in it nobody would find a key that has to be hidden
 }
 # Fault within an answer: the code of what a stream ends with, and of the error in place of a whole answer.
@@ -137,6 +138,7 @@ def test_a_fault_before_the_answer_is_an_error_of_the_protocol(
     if fault == "flat_error":
         assert "too long" in error["message"]
     assert ("redirects to another address" in error["message"]) is (fault == "redirect")
+    assert ("answers in gzip" in error["message"]) is (fault == "zipped")
     assert "location" not in answer.headers
     until(lambda: is_free(gateway))
 

@@ -72,6 +72,14 @@ class Relay:
         if self.answer.status >= _FIRST_REDIRECT:
             await self.error()
             return
+        coding = (self.answer.header(b"content-encoding") or b"identity").decode("latin-1")
+        if coding.lower() != "identity":
+            raise Refusal(
+                502,
+                "upstream_garbled",
+                f"The upstream {self.upstream.name!r} answers in {coding[:40]}, though asked not to, and "
+                "that cannot be read. The operator has to turn its compression off.",
+            )
         content_type = self.answer.header(b"content-type") or b""
         if self.call.stream and content_type.lower().startswith(b"text/event-stream"):
             await self.stream()
