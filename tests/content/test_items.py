@@ -476,6 +476,15 @@ ENCRYPTED = "gAAAx7Qw" * 400
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": ENCRYPTED}
 
 
+def test_a_compaction_is_known_in_every_shape() -> None:
+    block = {"type": "compaction", "encrypted_content": ENCRYPTED}
+    part = {"part_kind": "compaction", "content": None, "provider_details": {"encrypted_content": ENCRYPTED}}
+    for given in (block, {"role": "assistant", "content": [block]}, pydantic_ai_answer(**part)):
+        assert read_item(given).is_compaction
+    for given in (THOUGHT, langchain(THOUGHT, kind="ai"), {"role": "user", "content": "compaction"}):
+        assert not read_item(given).is_compaction
+
+
 @pytest.mark.parametrize(
     "given",
     [

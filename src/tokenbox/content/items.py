@@ -132,8 +132,7 @@ class Item:
             return False
         content = self._given.get("content")
         blocks = content if isinstance(content, tuple) and not isinstance(content, Object) else ()
-        kinds = (dict(block).get("type") for block in blocks if isinstance(block, Object))
-        return "compaction" in (self._given.get("type"), *kinds)
+        return any(("type", "compaction") in one for one in (self.raw, *blocks) if isinstance(one, Object))
 
     @property
     def _given(self) -> dict[str, Frozen]:
