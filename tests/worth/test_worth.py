@@ -392,6 +392,28 @@ def test_names_that_a_line_defines(line: str, names: list[str]) -> None:
             ),
             ["total"],
         ),
+        (
+            "cpp",
+            (
+                "template <typename T, int N = 3> class Vector : Base<T> {\n"
+                "template <class T> concept Countable = requires(T t) { t.x(); };\n"
+                "using Handler = std::function<void(int)>;\nusing namespace std;\n"
+                "static constexpr std::array<int, 3> kItems{\nconstexpr int kLimit = 4;\n"
+            ),
+            ["Vector", "Countable", "Handler", "kItems", "kLimit"],
+        ),
+        ("rust", "pub struct Marker;\nstatic mut COUNT: u8 = 1;\n", ["Marker", "COUNT"]),
+        ("csharp", "public delegate void Run(int a);\nx = delegate (int a) {\n", ["Run"]),
+        ("java", "public non-sealed class Circle extends Shape {\n", ["Circle"]),
+        ("javascript", "exports.open = function () {\nmodule.exports = class Door {\n", ["open", "Door"]),
+        ("javascript", "exports.open == 1\n", []),
+        ("ruby", "Point = Struct.new(:x)\nLIMIT = 1\n", ["Point"]),
+        ("lua", "M.open = function(x)\nlocal shut = function()\n", ["open", "shut"]),
+        (
+            "sql",
+            'CREATE TABLE IF NOT EXISTS shop."carts" (\ncreate view open_carts as\n',
+            ["carts", "open_carts"],
+        ),
         ("c", "/* One line\nfor all of them (see below)\n*/\nint main(void)\n", ["main"]),
         ("kotlin", "data object Nothing\ntypealias Name = String\nfun run() {\n", ["Nothing", "Name", "run"]),
     ],

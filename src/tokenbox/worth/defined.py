@@ -19,7 +19,7 @@ _MODIFIERS = (
     r"export|default|declare|pub(?:\([a-z]+\))?|public|private|protected|internal|fileprivate|static|final"
     r"|abstract|async|sealed|open|override|virtual|inline|const|unsafe|extern(?: \"[^\"\n]*\")?|partial|data"
     r"|local|readonly|ref|case|implicit|lazy|inner|value|annotation|actual|expect|infix|operator|suspend"
-    r"|tailrec|indirect|strictfp|@\w[\w.]*(?:\([^()\n]*\))?"
+    r"|tailrec|indirect|strictfp|non-sealed|opaque|template *<[^\n]*?>|@\w[\w.]*(?:\([^()\n]*\))?"
 )
 _BEFORE = rf"(?:(?:{_MODIFIERS}) +)*"
 # A name after its qualifiers: Elixir's ``A.B``, C++'s ``A::B``, Lua's ``a:b``.
@@ -52,6 +52,25 @@ _OF_C = (
     r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w{2,})",
     r"^typedef [^;{\n]*[ *]([A-Za-z_]\w{2,});",
     r"^\} *\*?([A-Za-z_]\w{2,});",
+)
+
+
+# Constants and other names for types, in C++.
+_OF_CPP = (
+    r"^[ \t]*(?:(?:inline|static) +)*constexpr +[\w:<>, ]+ +([A-Za-z_]\w{2,}) *(?:[={]|\[)",
+    r"^[ \t]*(?:template *<[^\n]*> *)?using +([A-Za-z_]\w{2,}) *=",
+)
+_DELEGATE = rf"^[ \t]*{_BEFORE}delegate +[\w.<>\[\], ?]+ +([A-Za-z_]\w{{2,}}) *[<(]"  # of C#
+# What a module of CommonJS exports under a name.
+_EXPORTS = (
+    r"^(?:module\.)?exports\.([A-Za-z_$]\w{2,}) *=[^=]",
+    r"^module\.exports *= *(?:async +)?(?:function\*?|class) +([A-Za-z_$]\w{2,})",
+)
+_RUBY_TYPE = r"^[ \t]*([A-Z]\w{2,}) *= *(?:Struct|Data|Class|Module)\.(?:new|define)\b"
+_LUA_FUNCTION = r"^(?:local +)?(?:\w+[.:])*([A-Za-z_]\w{2,}) *= *function\b"
+_SQL = (
+    r"^[ \t]*(?i:create +(?:or +replace +)?(?:[a-z]+ +)*?(?:table|view|function|procedure|type)"
+    r" +(?:if +not +exists +)?)(?:[\w\[\]\"`]+\.)?[\[\"`]?([A-Za-z_]\w{2,})"
 )
 
 
@@ -94,14 +113,14 @@ _ANY = _Words(
     comment="",
 )
 _C = _Words("(?:enum )?(?:class|struct)|enum|union|interface", more=_OF_C)
-_TYPESCRIPT = _Words("class|interface|enum|module", "function|const|let|var", "type")
+_TYPESCRIPT = _Words("class|interface|enum|module|namespace", "function|const|let|var", "type")
 _LANGUAGES: Mapping[str, _Words] = {
     "c": _C,
-    "cpp": _C,
-    "csharp": _Words("(?:record )?(?:class|struct)|interface|enum|record"),
+    "cpp": _C._replace(types=f"{_C.types}|concept", more=(*_OF_C, *_OF_CPP)),
+    "csharp": _Words("(?:record )?(?:class|struct)|interface|enum|record", more=(_DELEGATE,)),
     "go": _Words("", "func|var|const", "type", is_alias="", more=(_IN_GROUP,)),
     "java": _Words("class|@?interface|enum|record"),
-    "javascript": _TYPESCRIPT,
+    "javascript": _TYPESCRIPT._replace(more=_EXPORTS),
     "kotlin": _Words(
         "(?:enum |fun )?(?:class|interface)",
         "",
@@ -109,12 +128,18 @@ _LANGUAGES: Mapping[str, _Words] = {
         opens=_OPENS_OR_CONSTRUCTOR,
         more=(_OBJECT, _EXTENSION),
     ),
-    "lua": _Words("", "function", comment=""),
+    "lua": _Words("", "function", comment="", more=(_LUA_FUNCTION,)),
     "php": _Words("class|interface|trait|enum", "function|const", more=(_IF_MISSING,)),
-    "python": _Words("class", "def", opens=r"[ \t]*[:(\[]", comment=""),
-    "ruby": _Words("class|module", "def", comment=""),
-    "rust": _Words("struct|enum|union|trait|mod", "fn|const|macro|macro_rules!", "type"),
+    "python": _Words("class", "def", "type", opens=r"[ \t]*[:(\[]", comment=""),
+    "ruby": _Words("class|module", "def", comment="", more=(_RUBY_TYPE,)),
+    "rust": _Words(
+        "struct|enum|union|trait|mod",
+        "fn|const|static(?: mut| ref)?|macro|macro_rules!",
+        "type",
+        opens=rf"(?:{_OPENS}|;)",
+    ),
     "scala": _Words("(?:case )?class|trait|enum", "def|val|var", "type", more=(_OBJECT,)),
+    "sql": _Words(more=(_SQL,), comment=""),
     "swift": _Words("class|struct|protocol|enum|actor", "func|let|var", "typealias"),
     "tsx": _TYPESCRIPT,
     "typescript": _TYPESCRIPT,
