@@ -207,3 +207,12 @@ def test_what_is_no_batch_is_refused() -> None:
 
     with pytest.raises(RowError):
         Compile("count")(5)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\udcff"])
+def test_a_name_of_a_chunk_that_is_no_unicode_is_no_bug(name: str) -> None:
+    """The search of the query in the names ended with a UnicodeEncodeError."""
+    plan = BatchPlan.of(task="select", budget=12, query="query", tokenizer="utf8-bytes")
+    chunks = [{"text": "hello world", "title": name, "id": name}, "other"]
+    (result,) = RowCompiler(plan).compile([{"chunks": chunks, "query": "hello"}])
+    assert result.columns["text"] == "hello world"

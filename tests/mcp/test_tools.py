@@ -211,3 +211,4 @@ def test_the_shelf_forgets_the_oldest_first() -> None:
     assert answers.put(StoredAnswer("e", folders=("/b",))) == same
     assert set(answers.get(same).folders) == {"/a", "/b"}
     assert answers.put(StoredAnswer("e", {"x": b"1"})) != answers.put(StoredAnswer("e", {"x": b"2"}))
+    assert answers.get(answers.put(StoredAnswer("e", {"\ud800": b"1"}))).parts == {"\ud800": b"1"}

@@ -43,7 +43,8 @@ class StoredAnswer:
         """The first digits of a SHA-256 over the text and its parts."""
         digest = hashlib.sha256(self.text.encode())
         for name, part in self.parts.items():
-            digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(part).digest())
+            named = hashlib.sha256(name.encode("utf-8", "surrogatepass"))
+            digest.update(named.digest() + hashlib.sha256(part).digest())
         return digest.hexdigest()[:HANDLE]
 
     @property

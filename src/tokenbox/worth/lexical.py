@@ -172,7 +172,7 @@ class Lexical:
         """Count the words of the query in names and paths."""
         found: Counter[int] = Counter()
         for name in names:
-            if (whole := self._wholes.get(name.encode("utf-8", "surrogateescape"))) is not None:
+            if (whole := self._wholes.get(name.encode("utf-8", "surrogatepass"))) is not None:
                 found[whole] += 1
             for part in split(name):
                 if (word := self._stems.get(stem(part))) is not None:
