@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from tests.llama.server import llama, start_llama
 from tests.services import postgres, redis_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 __all__ = [
     "golden",
@@ -31,9 +33,16 @@ __all__ = [
 ]
 
 GOLDEN = Path(__file__).parent / "golden"
+# Where tokenbox looks for the user's cache, settings, sessions and history.
+USER_FOLDERS = "TOKENBOX_CACHE_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # New folders, also for processes that tests start. Some test files copy the environment on import.
+    folder = tempfile.mkdtemp(prefix="tokenbox-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    for name in USER_FOLDERS:
+        os.environ[name] = os.path.join(folder, name.lower())
     # In a background job SIGINT is ignored, and processes that tests start would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -70,14 +79,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the files in tests/golden from the current output instead of comparing",
     )
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Use a new cache of counts, also in the processes that tests start."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOKENBOX_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture
