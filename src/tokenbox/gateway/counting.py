@@ -182,7 +182,9 @@ class _CallCounting:
             missing = f"the upstream {upstream.name!r} counts for {call.model[:100]!r}, and {_MISSING[found]}"
         else:
             counted, way = found
-            if _is_possible(call, counted.tokens):
+            # Few tokens can hold all of a small request, or what a model reads of it.
+            is_small = len(call.data) <= LONGEST_TOKEN * counted.tokens
+            if is_small or is_possible(call.protocol.api, call.body, counted.tokens):
                 return await self._calibrated(counted), way
             missing = f"the upstream {upstream.name!r} counts {counted.tokens} tokens, too few for its text"
         return await self._bounded(missing), None
@@ -290,11 +292,6 @@ class _CallCounting:
             return extra, at_most
         media, payload = media_in(call.input), payload_tokens(call.input)
         return extra + media * MEDIA + payload, at_most + media * PER_MEDIA + payload
-
-
-def _is_possible(call: ApiCall, tokens: int) -> bool:
-    """Whether so few tokens can hold the texts of the request: all of it, or what a model reads."""
-    return len(call.data) <= LONGEST_TOKEN * tokens or is_possible(call.protocol.api, call.body, tokens)
 
 
 def _with_images_in_text(call: ApiCall, upstream: Upstream, counted: Counted) -> Counted:

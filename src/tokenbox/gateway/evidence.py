@@ -155,7 +155,8 @@ async def _decided_again(recorded: Recorded) -> ProofDecision:
     original = _original(recorded)
     use = _use(recorded, original)
     counting = _RecordedCounting(recorded, use)
-    model, mode, uncertain = _model(recorded), _mode(recorded), _uncertain(recorded)
+    model, mode = _model(recorded), _mode(recorded)
+    uncertain = _member(Uncertain, _figures(recorded).get("uncertain", "margin"), DECISIONS, "uncertain")
     counted = await counting.count(original)
     admission = judge(original, counted, model, mode, uncertain)
     tried: dict[str, Count] = {}
@@ -331,11 +332,6 @@ def _model(recorded: Recorded) -> ModelFigures:
         headroom=_fraction(figures.get("headroom"), "headroom"),
         sources=sources if isinstance(sources, dict) else {},
     )
-
-
-def _uncertain(recorded: Recorded) -> Uncertain:
-    value = _figures(recorded).get("uncertain", Uncertain.MARGIN.value)
-    return _member(Uncertain, value, DECISIONS, "uncertain")
 
 
 def _mode(recorded: Recorded) -> Mode:

@@ -74,12 +74,10 @@ class Relay:
             return
         coding = (self.answer.header(b"content-encoding") or b"identity").decode("latin-1")
         if coding.lower() != "identity":
-            raise Refusal(
-                502,
-                "upstream_garbled",
-                f"The upstream {self.upstream.name!r} answers in {coding[:40]}, though asked not to, and "
-                "that cannot be read. The operator has to turn its compression off.",
+            how = (
+                f"answers in {coding[:40]}, though asked not to. The operator has to turn its compression off"
             )
+            raise self.upstream.failed(Failure.GARBLED, how)
         content_type = self.answer.header(b"content-type") or b""
         if self.call.stream and content_type.lower().startswith(b"text/event-stream"):
             await self.stream()
@@ -142,12 +140,8 @@ class Relay:
                 "The operator has to replace it.",
             )
         if status < _FIRST_ERROR:
-            raise Refusal(
-                502,
-                "upstream_garbled",
-                f"The upstream {self.upstream.name!r} redirects to another address ({status}), and redirects "
-                "are not followed. The operator has to set that address.",
-            )
+            how = f"redirects to another address ({status}). The operator has to set that address"
+            raise self.upstream.failed(Failure.GARBLED, how)
         if status > _LAST_STATUS:
             raise self.upstream.failed(Failure.GARBLED)
         data = self.upstream.withheld(await self._body())

@@ -319,13 +319,13 @@ class Upstream:
         for replica in self._replicas:
             replica.wire.close()
 
-    def failed(self, how: Failure) -> Refusal:
-        """Return the refusal for a server that failed."""
-        refusal, status, text, _ = _FAILURES[how]
+    def failed(self, how: Failure, text: str | None = None) -> Refusal:
+        """Return the refusal for a server that failed. ``text`` tells more than usual about it."""
+        refusal, status, usual, _ = _FAILURES[how]
         return refusal(
             status,
             f"upstream_{how}",
-            f"The upstream {self.name!r} {text}.",
+            f"The upstream {self.name!r} {usual if text is None else text}.",
             headers=((b"retry-after", b"1"),),
         )
 
