@@ -71,12 +71,6 @@ class UpstreamModels:
         self._known: dict[tuple[str, str], _Known] = {}
         self._listed: dict[str, tuple[float, tuple[str, ...] | None]] = {}
 
-    def update(self, settings: GatewaySettings, upstreams: Sequence[Upstream]) -> None:
-        """Use other settings, and drop all cached figures."""
-        self.settings, self.upstreams = settings, upstreams
-        self._known.clear()
-        self._listed.clear()
-
     async def upstream_of(self, model: str, client_auth: Headers) -> Upstream:
         """Return the first upstream whose patterns match; else the one without patterns that lists the model.
 

@@ -128,9 +128,8 @@ class GatewayServices:
 
     async def open(self) -> None:
         """Open connections, and start the thread of the recorder. Runs in the server's event loop."""
-        self.upstreams = [Upstream(settings, self.settings.limits) for settings in self.settings.upstreams]
-        self.models = UpstreamModels(self.settings, self.upstreams, self.log)
         self._loop = asyncio.get_running_loop()
+        self._use(self.settings)
         store = self.stores.store
         self.recorder = CallRecorder(
             self.stores.spool, now, self.price, lambda: store.calls, self._settle, self._delete_expired
@@ -141,7 +140,6 @@ class GatewayServices:
         self.quotas = LeasedQuotas(self.stores.quotas, time.monotonic, self.recorder.settle_later)
         self.accounts = QuotaAccounts(self.quotas, now, self.price, self.settings.when_away)
         self._set_gauges()
-        self._load_vocabulary()
         self.log.write("started", upstreams=[upstream.name for upstream in self.upstreams])
         if self.workers_folder is not None:
             self.peers = Peers(self.workers_folder, self.metrics.snapshot)
@@ -168,7 +166,11 @@ class GatewayServices:
         """
         fixed = {name: getattr(self.settings, name) for name in _FIXED}
         need_restart = [name for name, value in fixed.items() if getattr(settings, name) != value]
-        settings = replace(settings, **fixed)
+        self._use(replace(settings, **fixed))
+        names = [upstream.name for upstream in self.upstreams]
+        self.log.write("reloaded", upstreams=names, need_restart=need_restart)
+
+    def _use(self, settings: GatewaySettings) -> None:
         known = {upstream.name: upstream for upstream in self.upstreams}
         upstreams = []
         for new in settings.upstreams:
@@ -181,10 +183,8 @@ class GatewayServices:
         self.settings = settings
         self._price_of = _cached_prices(settings)
         self.upstreams = upstreams
-        self.models.update(settings, upstreams)
+        self.models = UpstreamModels(settings, upstreams, self.log)
         self._load_vocabulary()
-        names = [upstream.name for upstream in upstreams]
-        self.log.write("reloaded", upstreams=names, need_restart=need_restart)
 
     # For requests.
 
