@@ -46,6 +46,7 @@ WRONG: list[Any] = [
     iter(()),
     10**5000,
     np.float32(3.5),
+    np.array(3.5),  # of no dimensions: it passes for an Iterable
 ]
 CALLS: dict[str, Callable[[Any], object]] = {
     "count what": lambda it: tokenbox.count(it, tokenizer="o200k_base"),

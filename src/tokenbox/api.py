@@ -27,7 +27,7 @@ from tokenbox.counters import (
     text_counter,
 )
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
-from tokenbox.errors import ContextCriticalOverflow, InvalidContent, shown
+from tokenbox.errors import ContextCriticalOverflow, InvalidContent, several, shown
 from tokenbox.integers import limit, token_budget
 from tokenbox.proof.proven import proven_layout
 from tokenbox.tokenizers.utf8 import utf8
@@ -375,8 +375,7 @@ def pack(  # noqa: PLR0913  # each is an option of its own
 
     budget = None if budget is None else token_budget(budget)
     check_query(query)
-    several: object = [path] if isinstance(path, str | PathLike) else path
-    paths = list(several) if isinstance(several, Iterable) else []
+    paths = [path] if isinstance(path, str | PathLike) else several(path)
     if not paths or not all(isinstance(one, str | PathLike) for one in paths):
         raise InvalidContent(f"path is a file or a folder, or several, not {shown(path)}.")
     if log is not None:
@@ -418,9 +417,10 @@ def pack(  # noqa: PLR0913  # each is an option of its own
 
 def _several(name: str, values: object) -> list[Any]:
     """Return the values of an option that takes several. Raises ``InvalidContent``."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+    found = several(values)
+    if found is None:
         raise InvalidContent(f"{name} is a list, not {shown(values)}.")
-    return list(values)
+    return found
 
 
 def _texts(name: str, values: object) -> tuple[str, ...]:

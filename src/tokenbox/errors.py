@@ -68,7 +68,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from tokenbox.__about__ import DISTRIBUTION
 
@@ -329,6 +329,17 @@ def one_of(kind: type[E], name: str, value: object, error: type[TokenboxError], 
     if isinstance(value, str) and value in set(kind):
         return kind(value)
     raise error(f"{name} is one of {', '.join(kind)}, not {shown(value)}.", **details)
+
+
+def several(value: object) -> list[Any] | None:
+    """Return the values that a caller gave as a list; None for what is no list, such as one text."""
+    if isinstance(value, str | bytes | Mapping):
+        return None
+    try:
+        values = iter(cast("Iterable[Any]", value))
+    except TypeError:  # a number, or an array of no dimensions, which passes for an Iterable
+        return None
+    return list(values)
 
 
 _MAX_NAME = 200  # a long path is shown in full

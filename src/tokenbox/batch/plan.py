@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from tokenbox.batch.errors import InvalidPlan
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.content.canonical import canonical
 from tokenbox.engine.result import Policy
-from tokenbox.errors import RenderError, one_of, shown
+from tokenbox.errors import RenderError, one_of, several, shown
 from tokenbox.integers import MAX_INTEGER, meant_figure, whole
 from tokenbox.records import to_record
 from tokenbox.render.registry import find_renderer
@@ -200,10 +200,10 @@ class BatchPlan:
 
 def _names(keep: object) -> tuple[str, ...]:
     """Return the names of columns. A text is refused: its characters would be taken as names."""
-    names = tuple(keep) if isinstance(keep, Iterable) and not isinstance(keep, str | Mapping) else (None,)
-    if not all(isinstance(name, str) for name in names):
+    names = several(keep)
+    if names is None or not all(isinstance(name, str) for name in names):
         raise InvalidPlan(f"keep must be a list of column names, such as ['id'], not {shown(keep)}.")
-    return names
+    return tuple(names)
 
 
 def check_flags(options: object, *names: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -23,6 +23,7 @@ from tokenbox.errors import (
     RenderError,
     TokenizerError,
     one_of,
+    several,
     shown,
 )
 from tokenbox.integers import MAX_INTEGER, token_budget
@@ -388,9 +389,9 @@ class _Plan:
 
 def checked_blocks(blocks: object) -> list[Block]:
     """Return ``blocks`` as a list. Raises :class:`RenderError` for anything that is not a block."""
-    if not isinstance(blocks, Iterable) or isinstance(blocks, str | bytes | Mapping):
+    given = several(blocks)
+    if given is None:
         raise RenderError(f"blocks is a list of blocks, not {type(blocks).__name__}.")
-    given = list(blocks)
     for place, block in enumerate(given):
         if not isinstance(block, Block):
             raise RenderError(f"blocks[{place}] is not a block, but {type(block).__name__}.", index=place)

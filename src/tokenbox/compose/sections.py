@@ -26,6 +26,7 @@ from tokenbox.errors import (
     InvalidSection,
     TokenizerError,
     plural,
+    several,
     shown,
 )
 from tokenbox.integers import token_budget
@@ -100,13 +101,14 @@ def lay_out_all(
 
     For a budget too small for the critical sections, the list contains the error.
     """
-    if not isinstance(budgets, Iterable) or isinstance(budgets, str | bytes):
+    given = several(budgets)
+    if given is None:
         raise InvalidBudget(
             f"budgets is a list of whole numbers, not {shown(budgets)}.", given=shown(budgets)
         )
     columns = checked_sections(sections)
     results: list[Layout | ContextCriticalOverflow] = []
-    for budget in [token_budget(b) for b in budgets]:
+    for budget in [token_budget(b) for b in given]:
         try:
             results.append(_lay_out(columns, budget, options, counter))
         except ContextCriticalOverflow as overflow:
@@ -311,9 +313,10 @@ def checked_sections(sections: object) -> SectionColumns:
     """Check sections and mappings. Raises :class:`InvalidSection`, also for a duplicate id."""
     if isinstance(sections, SectionColumns):
         return sections
-    if not isinstance(sections, Iterable) or isinstance(sections, str | bytes | Mapping):
+    given = several(sections)
+    if given is None:
         raise InvalidSection(
             f"sections is a list of sections, not {type(sections).__name__}. "
             'Give [{"id": "question", "content": "Why?"}], or read a file: tokenbox.documents.read_document.'
         )
-    return SectionColumns.of(list(sections))
+    return SectionColumns.of(given)

@@ -25,6 +25,7 @@ from tokenbox.errors import (
     TokenizerError,
     one_of,
     raise_budget,
+    several,
     shown,
 )
 from tokenbox.integers import plain, token_budget
@@ -237,9 +238,10 @@ def select(  # noqa: PLR0913  # each is an option of its own
     by_worth = one_of(SelectionOrder, "order", order, InvalidContent) is SelectionOrder.WORTH
     if not isinstance(separator, str):
         raise InvalidContent(f"a separator is text, not {type(separator).__name__}.")
-    if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
+    values = several(chunks)
+    if values is None:
         raise InvalidContent(f"chunks are a list of texts or mappings, not {type(chunks).__name__}.")
-    given = [Chunk.of(value, number) for number, value in enumerate(chunks)]
+    given = [Chunk.of(value, number) for number, value in enumerate(values)]
     if scorer is not None:
         given = _scored(given, scorer_of(scorer), query or "")
     counter = Counter(as_tokenizer(tokenizer), cache)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
-from tokenbox.errors import TokenboxError
+from tokenbox.errors import TokenboxError, several
 from tokenbox.integers import whole
 from tokenbox.tokenizers.utf8 import utf8
 
@@ -271,11 +271,12 @@ def check_messages(values: Iterable[object]) -> list[Message]:
 
 def read_each(values: object, read: Callable[[object], T], expected: str) -> list[T]:
     """Read every value of a list of messages. Raises :class:`InvalidMessage`, which names the position."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+    given = several(values)
+    if given is None:
         example = 'Give [{"role": "user", "content": "hi"}].'
         raise InvalidMessage(f"messages are a list of {expected}, not {type(values).__name__}. {example}")
     found = []
-    for index, value in enumerate(values):
+    for index, value in enumerate(given):
         try:
             found.append(read(value))
         except InvalidMessage as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -18,7 +18,7 @@ from tokenbox.conversation.record import Fitted, as_json, names
 from tokenbox.conversation.relevance import asked
 from tokenbox.engine.low_water import margin
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowLimits, WindowStep
-from tokenbox.errors import InvalidBudget, shown
+from tokenbox.errors import InvalidBudget, several, shown
 from tokenbox.integers import whole
 
 if TYPE_CHECKING:
@@ -159,10 +159,11 @@ def _leaves_room(
 
 def places(pinned: Collection[int], length: int) -> frozenset[int]:
     """Return validated places in the list; a negative one counts from its end."""
-    if not isinstance(pinned, Iterable):
+    numbers = several(pinned)
+    if numbers is None:
         raise InvalidBudget(f"pinned is a list of places, not {shown(pinned):.60}.", given=shown(pinned))
     found = set()
-    for given in pinned:
+    for given in numbers:
         place = whole(given)
         if place is None or not -length <= place < length:
             raise InvalidBudget(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 from tokenbox.content.weight import exact_weight
 from tokenbox.conversation.low_water import eagerness_of
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, Reduce, WindowLimits
-from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, plural, raise_budget, shown
+from tokenbox.errors import ContextCriticalOverflow, InvalidBudget, plural, raise_budget, several, shown
 from tokenbox.integers import limit
 
 # What a request has beside its messages.
@@ -52,9 +52,9 @@ def limits(
 def _steps(steps: object) -> frozenset[Reduce]:
     if steps is ALL_STEPS:  # the default: nothing to check at every turn
         return ALL_STEPS
-    if isinstance(steps, str | bytes) or not isinstance(steps, Iterable):
+    names = several(steps)
+    if names is None:
         raise InvalidBudget(f"steps are a list of names, not {shown(steps):.60}.", given=shown(steps))
-    names = list(steps)
     if not all(isinstance(name, str) and name in ALL_STEPS for name in names):
         known, given = ", ".join(Reduce), shown(names)
         raise InvalidBudget(f"steps are some of {known}, not {given:.80}.", given=given)

@@ -23,7 +23,7 @@ from tokenbox.content.blocks import (
     ToolResultBlock,
     UnknownBlock,
 )
-from tokenbox.errors import shown
+from tokenbox.errors import several, shown
 from tokenbox.lcp.addressing import body_digest
 from tokenbox.lcp.bodies import BODIES, checked_bytes, text_bytes, write_message
 from tokenbox.lcp.compression import MIN_BLOCK, compressed
@@ -90,11 +90,12 @@ def encode(
     deduplicate: bool = False,
 ) -> bytes:
     """Encode ``blocks``. Raises the errors of :func:`encode_entries`."""
-    if not isinstance(blocks, Iterable):
+    given = several(blocks)
+    if given is None:
         raise UnencodableValue("blocks", f"is a list of blocks, not {type(blocks).__name__}")
     if compression not in list(Compression):
         raise UnencodableValue("compression", f"is one of {', '.join(Compression)}, not {shown(compression)}")
-    entries = [_entry(place, block) for place, block in enumerate(blocks)]
+    entries = [_entry(place, block) for place, block in enumerate(given)]
     return encode_entries(entries, store, compression=Compression(compression), deduplicate=deduplicate)
 
 

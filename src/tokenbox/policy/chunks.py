@@ -15,6 +15,7 @@ from tokenbox.content.items import Item, read_item
 from tokenbox.content.message import InvalidMessage, Message, Object, check_tools, thaw
 from tokenbox.content.request import INPUT_KEYS, Api, Request, in_parts
 from tokenbox.content.section import Section
+from tokenbox.errors import several
 from tokenbox.policy.errors import InvalidChunks
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def read_chunks(
         return chunks
     if isinstance(chunks, Mapping) and not INPUT_KEYS.isdisjoint(chunks):
         return _whole_request(chunks, separator, tools)
-    if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable):
+    listed = several(chunks)
+    if listed is None:
         raise InvalidChunks(
             "chunks is a list of strings, sections, blocks or messages, or a whole request, not "
             f"{type(chunks).__name__}. For one text give a list of one."
@@ -104,7 +106,7 @@ def read_chunks(
         raise InvalidChunks(f"a separator is text, not {type(separator).__name__}.")
     kinds: dict[ChunkKind, int] = {}
     items: list[Any] = []
-    given = tuple(chunks)
+    given = tuple(listed)
     if set(map(type, given)) == {str}:  # the usual case of many chunks
         return _checked(Chunks(ChunkKind.SECTIONS, given, separator), tools)
     for position, chunk in enumerate(given):
