@@ -83,7 +83,7 @@ class FoldedTemplate(ChatTemplate):
         return self._show(turn(*given))
 
     def _count(self, value: Any) -> Any:
-        super()._count(value.__wrapped__.plain if isinstance(value, ShownMessages) else value)
+        super()._count(value.__wrapped__.plain if value.__class__ is ShownMessages else value)
         return value
 
     def pieces(
@@ -360,7 +360,7 @@ def _namespace(fields: _Fields) -> Namespace:
 
 def _plain(value: object) -> object:
     """Return a value of a template as it is tracked: in the next render, other objects may be the same."""
-    if isinstance(value, ShownMessages):
+    if value.__class__ is ShownMessages:
         return value.__wrapped__
     fields = _fields(value)
     return fields if isinstance(fields, _Fields) else value
