@@ -297,6 +297,26 @@ def test_a_test_and_what_it_tests_are_worth_more_together() -> None:
     assert found.document(1) > found.document(2)
 
 
+@pytest.mark.parametrize(
+    ("query", "is_more"),
+    [
+        ("Period.measure fails", True),
+        ("   at Shop.Period.measure(Date start)", True),
+        ("tape::measure fails", True),
+        ("Tape#measure fails", True),
+        ("Interval.measure fails", False),
+    ],
+)
+def test_a_member_is_worth_more_if_it_is_named_with_its_type_or_file(query: str, is_more: bool) -> None:
+    documents = [Document("src/tape.cs", b"measure\n"), Document("src/other.cs", b"measure\n")]
+    found = Relevance(documents, read_query(query))
+    one, other = (
+        found.piece(i, PieceSpan(0, 8, 0, 1, ("measure",), (around,)))
+        for i, around in enumerate(("Period", "Count"))
+    )
+    assert (one > other * 5 // 4) is is_more
+
+
 def test_what_is_beside_a_match_is_worth_more_than_what_is_not() -> None:
     data = b"x = 1\n" * 4 + b"mark = 2\n" + b"x = 1\n" * 5
     spans = [PieceSpan(6 * n, 6 * n + 6, n, n + 1) for n in range(4)] + [PieceSpan(24, 33, 4, 5)]

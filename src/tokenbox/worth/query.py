@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import re2
 
@@ -103,7 +105,8 @@ class NamedPath:
 class Query:
     """A query after parsing. ``symbols``: the identifiers that it names, with their weights.
 
-    ``title``: the stems of its first line, with the kind of change.
+    ``title``: the stems of its first line, with the kind of change. ``members``: names with what they are
+    written after, such as ``get`` with ``Session``.
     """
 
     text: str
@@ -111,6 +114,7 @@ class Query:
     places: tuple[NamedPath, ...]
     symbols: dict[str, int]
     title: frozenset[str] = frozenset()
+    members: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def read_query(text: str) -> Query:
@@ -143,7 +147,7 @@ def read_query(text: str) -> Query:
     words = [Word(key, weight) for key, weight in weights.items()]
     words += [Word(name, weight, whole=True) for name, weight in symbols.items() if _is_compound(name)]
     words.sort(key=lambda word: -word.weight)
-    return Query(text, tuple(words[:MAX_WORDS]), tuple(_places(read)), symbols, stems)
+    return Query(text, tuple(words[:MAX_WORDS]), tuple(_places(read)), symbols, stems, _members(read))
 
 
 def read_question(text: str) -> Query:
@@ -190,6 +194,14 @@ def _symbols(text: str) -> list[tuple[str, int]]:
 
 def _names(dotted: str) -> list[str]:
     return [name for name in re.split(r"\.|::|->|#", dotted) if name]
+
+
+def _members(text: str) -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for match in _SYMBOL.finditer(text):
+        for around, name in pairwise(_names(match[0])):
+            found.setdefault(name, set()).add(lower(around))
+    return {name: frozenset(around) for name, around in found.items()}
 
 
 def _is_compound(name: str) -> bool:

@@ -32,6 +32,8 @@ DOCUMENT = 50
 SYMBOL, ENCLOSING_SYMBOL = 8, 3
 PLACE = 35
 LINE = 300
+# The bonus of a member that the query names with its type, module or file: ``Session.get``, ``store.Open``.
+MEMBER = 50
 # A document that mentions a symbol of the query gets the bonus of an enclosing one, unless more documents
 # than this mention it.
 _MENTIONS = 12
@@ -174,7 +176,7 @@ class Relevance:
         share = DOCUMENT if span.first else DOCUMENT * (100 + FIRST) // 100
         share += SMALL * 100 // isqrt(pieces * 10_000)
         score = match + self._scores.get(i, 0) * share // 100 + self._context_score(i)
-        score += self._best * self._symbol_bonus(span) // 100
+        score += self._best * (self._symbol_bonus(span) + self._member_bonus(i, span)) // 100
         lines = self._named_lines.get(i)
         if lines is not None:
             score += self._best * PLACE // 100
@@ -188,6 +190,15 @@ class Relevance:
         own = max((symbols.get(name, 0) for name in span.names), default=0)
         around = max((symbols.get(name, 0) for name in span.within), default=0)
         return own * SYMBOL + around * ENCLOSING_SYMBOL
+
+    def _member_bonus(self, i: int, span: PieceSpan) -> int:
+        """Return the bonus of a piece that defines what the query names with its type or file."""
+        named = [found for name in span.names if (found := self._query.members.get(name))]
+        if not named:
+            return 0
+        module = self._documents[i].path.rpartition("/")[2].partition(".")[0]
+        around = {lower(name) for name in (*span.within, *span.names, module)}
+        return MEMBER if any(not around.isdisjoint(one) for one in named) else 0
 
     def pieces(self, pieces: Sequence[tuple[int, PieceSpan]]) -> list[int]:
         """Return the worth of each piece. Each is given with the number of its document.
