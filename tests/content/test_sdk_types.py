@@ -48,6 +48,7 @@ USER: dict[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.slow  # the SDKs take seconds to load
 @pytest.mark.parametrize(
     ("place", "name"), [(place, name) for place, names in USER.items() for name in names]
 )

@@ -435,6 +435,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.slow  # the SDKs take seconds to load
 @pytest.mark.parametrize("protocol", PARAMETERS, ids=lambda protocol: protocol.api.value)
 def test_whatever_the_sdks_can_send_has_one_number(protocol: Protocol) -> None:
     """Requests with any of the parameters. The gateway refuses some, such as one of an unknown price."""

@@ -100,7 +100,9 @@ def test_a_plan_is_made_again(name: str, tokenizer: str | None) -> None:
             assert replay(*contents_of(evidence)).differences == ()
 
 
-@pytest.mark.parametrize("allowed", [None, override.allow_over_context("we asked")])
+@pytest.mark.parametrize(
+    "allowed", [None, pytest.param(override.allow_over_context("we asked"), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("tokenizer", COUNTERS)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_verdict_is_given_again(name: str, tokenizer: str | None, allowed: Any) -> None:
