@@ -98,6 +98,8 @@ def test_chats_are_counted_and_fitted() -> None:
     fitted = compiled({"messages": chat}, task="fit", model="gpt-4o", budget=20)
     assert fitted.columns["messages"] == [chat[-1]]
     assert fitted.columns["decisions"] == {"kept": 1, "shortened": 0, "evicted": 2}
+    assert fitted.total is not None
+    assert fitted.saved == counted.total - fitted.total
     assert fitted.outcome is RowOutcome.CUT
 
 

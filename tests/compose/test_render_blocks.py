@@ -390,6 +390,7 @@ def test_the_record_is_plain_data_and_says_which_rule_yielded() -> None:
     result = render_blocks(example(), "o200k_base", 200)
     record = result.to_dict()
     assert record["digest"] == result.digest
+    assert record["pricing"] == "exact"
     forms = {block.description: block.form.value for block in result.blocks}
     assert forms["d.rs"] == "full"
     assert all(block.why for block in result.blocks if block.form is not Form.FULL)

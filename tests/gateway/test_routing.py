@@ -204,6 +204,9 @@ def test_pages_of_sites_that_are_named_may_ask(
     assert (answer.status == 204) is allowed
     assert answer.headers.get("access-control-allow-origin") == (origin if allowed else None)
     assert answer.headers.get("access-control-allow-headers") == ("x-a" if allowed else None)
+    assert answer.headers.get("access-control-allow-methods") == ("GET, POST" if allowed else None)
+    # A cache between must not give this answer to another site, or for other headers.
+    assert answer.headers.get("vary") == ("origin, access-control-request-headers" if allowed else None)
     line.close()
     asked = gateway.post(PATH, chat(), origin=origin)
     assert asked.status == (200 if allowed else 403)
