@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -65,6 +67,7 @@ async def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.Monke
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 LARGE = b"x" * 8_000_000  # more than the buffers of both sides take
+LATER = 0.2
 
 
 def _close(line: socket.socket) -> None:
@@ -86,6 +89,13 @@ def _close_read(line: socket.socket) -> None:
     line.close()
 
 
+def _reset_later(line: socket.socket) -> None:
+    assert line.recv(65_536)
+    time.sleep(LATER)
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    line.close()
+
+
 @pytest.mark.parametrize(
     ("end", "body", "answers", "is_answered"),
     [
@@ -93,13 +103,21 @@ def _close_read(line: socket.socket) -> None:
         (_close_unread, b"{}", 1, True),
         (_end_unread, LARGE, 1, True),
         (_close_read, b"{}", 1, False),  # it may have run the request
+        (_reset_later, b"{}", 1, False),
         (_close_unread, b"{}", 0, False),
     ],
 )
 def test_a_kept_connection_that_the_server_closes(
-    end: Callable[[socket.socket], None], body: bytes, answers: int, *, is_answered: bool
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[socket.socket], None],
+    body: bytes,
+    answers: int,
+    *,
+    is_answered: bool,
 ) -> None:
     """What the server has not read is sent again, on a new connection."""
+    if end is _reset_later:
+        monkeypatch.setattr(wires, "_UNREAD_SECONDS", LATER)
     listener = socket.create_server(("127.0.0.1", 0))
     lines: list[socket.socket] = []
     is_closed = threading.Event()
