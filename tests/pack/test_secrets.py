@@ -862,6 +862,34 @@ def test_a_public_key_and_a_name_are_no_secrets(path: str, line: str) -> None:
     assert redact(line.encode(), path) == (line.encode(), [])
 
 
+@pytest.mark.parametrize(
+    "name", ["PGP_PASSWORD", "GPG_PASS", "PGP_SECRET", "GPG_PRIVATE_KEY", "REPUBLIC_API_KEY"]
+)
+def test_only_a_public_key_itself_is_no_secret(name: str) -> None:
+    for value in (RANDOM_HEX, f"{RANDOM_HEX[:16]}PUBLIC"):
+        assert value.encode() not in redact(f"export {name}={value}".encode(), "run.sh")[0]
+
+
+def test_a_public_key_below_its_name_is_no_secret() -> None:
+    for name in ("SSH_PUBLIC_KEY", "STRIPE_PUBLISHABLE_KEY", "gpg_key"):
+        text = f"- name: {name}\n  value: {RANDOM_HEX}\n".encode()
+        assert redact(text, "deploy/app.yaml") == (text, [])
+
+
+def test_values_in_a_value_of_a_manifest_go_with_it() -> None:
+    manifest = """\
+kind: Secret
+stringData:
+  one: '[{"name":"API_KEY","value":"%s"},"rest of it"]'
+  two: "with \\"quotes\\""
+  three: 'it''s'  # a comment
+"""
+    cleaned, notes = redact((manifest % RANDOM_HEX).encode(), "deploy/app.yaml")
+    wanted = "kind: Secret\nstringData:\n  one: '*'\n  two: \"*\"\n  three: '*'  # a comment\n"
+    assert with_mark(cleaned, "*") == wanted
+    assert [note.line for note in notes] == [3, 4, 5]
+
+
 def test_a_static_key_of_openvpn_goes_whole() -> None:
     begin, end = (f"-----{word} OpenVPN Static key V1-----" for word in ("BEGIN", "END"))
     cleaned, _ = redact("\n".join([begin, HEX_64[:32], HEX_64[:32], end]).encode(), "a.ovpn")

@@ -33,6 +33,10 @@ _KIND_CHANGE = re.compile(
 )
 _CHANGES_IN_TWENTY = 9
 _PASSPHRASE = re.compile(r"(?=.*[a-z][A-Z].*[a-z][A-Z])[A-Za-z!@#%^&*+~-]{12,}")
+# The name of a key that everybody may know. Its password is a secret, and so is its private half.
+_PUBLIC_KEY = re.compile(
+    rb"(?i)(?:(?<!re)public|publishable|(?<![a-z])(?:pub|gpg|pgp)_)(?!\w*(?:secret|private))\w*key"
+)
 _DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 _LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
 # What stands in place of a secret.
@@ -140,6 +144,11 @@ def may_be_password(value: str, least: int = MIN_VALUE) -> bool:
 def is_passphrase(value: str) -> bool:
     """Return whether a password without a digit may be real, such as three words in one."""
     return _PASSPHRASE.fullmatch(value) is not None and _FICTITIOUS.search(value) is None
+
+
+def is_public_key(name: bytes) -> bool:
+    """Return whether the text before a value names a key that everybody may know."""
+    return _PUBLIC_KEY.search(name) is not None
 
 
 def has_a_real_issuer(token: str, _line: str) -> bool:

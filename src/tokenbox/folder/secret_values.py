@@ -22,7 +22,10 @@ _SECRET_DATA = re.compile(
 _NAME = rb"(?m)^[ +-]?[ \t]+[\"']?[\w.-]+[\"']?:[ \t]+"
 _BASE64 = rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
 _ENCODED = re.compile(_NAME + rb"[\"']?(" + _BASE64 + rb")(?=[\"']?[ \t\r]*$)")
-_PLAIN = re.compile(_NAME + rb"(?:\"([^\"\n]+)\"|'([^'\n]+)'|([^\s\"'|>{][^\n]*?))[ \t\r]*$")
+_PLAIN = re.compile(
+    _NAME
+    + rb"(?:\"((?:[^\"\\\n]|\\.)+)\"|'((?:[^'\n]|'')+)'|([^\s\"'|>{#][^\n]*?))(?:[ \t]+#[^\n]*)?[ \t\r]*$"
+)
 # ``name: API_TOKEN`` and below it ``value: ...``, as in Kubernetes and in JSON; an entry of a property list;
 # the default of a variable in Terraform.
 _ENDS = r"[\w.-]*(?:(passw(?:or)?d|pwd)|secret|token|_?key)"
@@ -49,10 +52,13 @@ class SecretValue(NamedTuple):
 
 def values_in(content: bytes, path: str) -> Iterator[SecretValue]:
     """Yield the secrets in a file with one of the ``SUFFIXES``, in order."""
-    found = {value.start: value for value in _of_pairs(content)}
-    if path.endswith(_YAML) and b"Secret" in content:
-        found |= {value.start: value for value in _of_kubernetes(content)}
-    yield from (found[start] for start in sorted(found))
+    found = list(_of_kubernetes(content)) if path.endswith(_YAML) and b"Secret" in content else []
+    found += _of_pairs(content)
+    done = 0
+    for start, end, kind in sorted(found, key=lambda value: value.start):
+        if end > done:  # a pair may stand in a value of a manifest
+            yield SecretValue(max(start, done), end, kind)
+            done = end
 
 
 def _of_kubernetes(content: bytes) -> Iterator[SecretValue]:
@@ -73,6 +79,8 @@ def _of_pairs(content: bytes) -> Iterator[SecretValue]:
     for pair in _PAIR.finditer(content):
         *passwords, value = pair.groups()
         text = value.decode()
+        start = pair.end() - len(value)
         is_real = made_up.may_be_password(text) if any(passwords) else made_up.is_random(text)
-        if is_real and not made_up.is_placeholder(text):
-            yield SecretValue(pair.end() - len(value), pair.end(), "Named Value")
+        is_public = made_up.is_public_key(content[pair.start() : start])
+        if is_real and not is_public and not made_up.is_placeholder(text):
+            yield SecretValue(start, pair.end(), "Named Value")

@@ -95,8 +95,6 @@ _PLACE = re.compile(
 )
 # Assignments that the keyword detector does not know, as in ``password := "..."`` and ``password = b"..."``.
 _OTHER_ASSIGNMENT = re.compile(r":=(?=\s*[\"'`])|=\s*[bru]{1,2}(?=[\"'])")
-# What the name of a key says that everybody may know.
-_PUBLIC = re.compile(rb"PUBLIC|\bPUB_|PUBLISHABLE|(?:GPG|PGP)_")
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
 # A private key as far as its last line, or, if that is missing, as in a file of PuTTY, as far as it is in
@@ -378,14 +376,15 @@ def _known_shapes(
             yield _Finding("Credentials", value)
     for kind, context in () if in_test or keys_only or not _any_context().search(data) else _contexts():
         for found in context.finditer(data):
-            value = next(filter(None, found.groups())).decode()
+            group = found.lastindex or 0
+            value, name = found[group].decode(), found[0][: found.start(group) - found.start()]
             is_password, least = kind in PASSWORDS, SHORTEST.get(kind, made_up.MIN_VALUE)
             may_be = (
                 made_up.may_be_password(value, least) or made_up.is_passphrase(value)
                 if is_password
                 else made_up.is_random(value)
             )
-            if may_be and not made_up.is_placeholder(value) and not _PUBLIC.search(found[0]):
+            if may_be and not made_up.is_placeholder(value) and not made_up.is_public_key(name):
                 yield _Finding(kind, value)
 
 
