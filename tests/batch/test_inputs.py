@@ -254,7 +254,7 @@ def test_an_error_of_a_remote_file_system_is_typed(
         batch.run(f"{source}/in.jsonl", output, task="count", overwrite=True)
 
 
-@pytest.mark.parametrize("scheme", ["github", "webhdfs"])
+@pytest.mark.parametrize("scheme", ["ftp", "github", "webhdfs"])
 def test_a_file_system_that_needs_more_than_an_address_is_one_message(tmp_path: Path, scheme: str) -> None:
     with pytest.raises(InvalidAddress, match=f"{scheme}://host cannot be opened, neither by fsspec: "):
         batch.run(f"{scheme}://host/in.jsonl", tmp_path / "out.jsonl", task="count")

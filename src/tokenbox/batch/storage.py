@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -223,6 +224,8 @@ def _remote(scheme: str, host: str) -> Storage:
     with needing(f"an address such as {scheme}://", "batch"):
         import fsspec
     try:
+        # One without a place to connect to, such as FTP's, prints a traceback when it is thrown away.
+        signature(fsspec.get_filesystem_class(scheme).__init__).bind(None, use_listings_cache=False)
         # Listings are not cached: other processes write the files.
         return RemoteStorage(fsspec.filesystem(scheme, use_listings_cache=False), scheme)
     except Exception as error:  # noqa: BLE001  # no package or no such scheme, or a class of its own
