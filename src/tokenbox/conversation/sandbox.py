@@ -45,6 +45,8 @@ _INSTANT_FILTERS: Final = frozenset(
 # Filters that look at each item once, and others that go through the items of a text, too.
 _LAZY_FILTERS: Final = frozenset("batch map reject rejectattr select selectattr slice".split())
 _ITEM_FILTERS: Final = _LAZY_FILTERS | {"groupby", "join", "max", "min", "sort", "sum", "unique"}
+# Filters that may give an iterator, which is read later.
+_ITERATORS: Final = _LAZY_FILTERS | {"items", "reverse", "unique"}
 # Tests that take no time.
 _INSTANT_TESTS: Final = frozenset(
     """
@@ -52,6 +54,8 @@ _INSTANT_TESTS: Final = frozenset(
     odd sameas sequence string test true undefined
     """.split()
 )
+# The types whose methods read the value and what they are given.
+_READING: Final = (str, list, tuple, dict, LoopContext)
 _NUMBERS: Final = frozenset((int, float, bool, type(None)))
 
 
@@ -206,7 +210,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(owner, dict):
             self.reads(ITEM * len(owner))
             owner = None
-        if obj is dict or isinstance(text, str | list | tuple | dict | LoopContext):
+        if obj is dict or isinstance(text, _READING):
             for value in (owner, *args, *kwargs.values()):
                 self.read(value)
         if isinstance(text, str):
@@ -229,7 +233,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def read(self, value: Any) -> Any:
         """Return the value, after everything that is in it is counted as read."""
         if value.__class__ is str:
-            self.reads(len(value))
+            if len(value) > ITEM:  # a shorter one takes no time
+                self.reads(len(value))
         elif value.__class__ not in _NUMBERS:
             parts, characters = weigh(value)
             self.reads(ITEM * parts + characters)
@@ -250,19 +255,22 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def _bounded_filter(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a filter to check what may be too large, and to count what it reads and makes."""
+        is_instant, reads_items = name in _INSTANT_FILTERS, name in _ITEM_FILTERS
+        reads_all, makes_items = not is_instant and name not in _LAZY_FILTERS, name in _ITERATORS
 
         @functools.wraps(own)
         def bounded(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
-            passed = [one for one in args if not isinstance(one, _PASSED)]
-            value = passed[0] if passed else None
-            if name in _ITEM_FILTERS:
-                self.reads(2 * ITEM * (len(value) if isinstance(value, Sized) else 1))
-            if name not in _INSTANT_FILTERS | _LAZY_FILTERS:
-                for one in (*passed, *kwargs.values()):
-                    self.read(one)
-            _check_filter(name, passed, kwargs)
+            if not is_instant:
+                passed = [one for one in args if not isinstance(one, _PASSED)]
+                if reads_items:
+                    value = passed[0] if passed else None
+                    self.reads(2 * ITEM * (len(value) if isinstance(value, Sized) else 1))
+                if reads_all:
+                    for one in (*passed, *kwargs.values()):
+                        self.read(one)
+                _check_filter(name, passed, kwargs)
             made = self.made(own(*args, **kwargs))
-            return self._items(made) if isinstance(made, Iterator) else made
+            return self._items(made) if makes_items and isinstance(made, Iterator) else made
 
         return bounded
 
