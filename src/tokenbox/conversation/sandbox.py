@@ -246,7 +246,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             yield value
 
     def _sum(self, values: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
-        """The filter ``sum``, each addition of which is bounded: a sum of lists copies them each time."""
+        """The filter ``sum``. Each addition is bounded: a sum of lists copies them each time."""
         if isinstance(start, str):
             raise TypeError("sum() can't sum strings")
         if attribute is not None:
