@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -23,6 +24,7 @@ from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.manifest import read_manifest
 from tokenbox.proof.replay import replay
 from tokenbox.proof.verify import MemoryFiles
+from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +40,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(named_code, "_allowed", set())
     monkeypatch.setattr(named_code, "_own_entries", ())
+    monkeypatch.setattr(registry, "_imported", {})  # what another test allowed
+    monkeypatch.delitem(sys.modules, "evil_named_code", raising=False)
     monkeypatch.setenv("TOKENBOX_USER_CONFIG", str(tmp_path / "user.toml"))
     (tmp_path / "evil_named_code.py").write_text(EVIL)
     (tmp_path / ".tokenbox").mkdir()
