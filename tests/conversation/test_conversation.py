@@ -6,6 +6,7 @@ import pickle
 from copy import copy, deepcopy
 from functools import partial
 from operator import is_
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -559,3 +560,25 @@ def test_a_copy_goes_its_own_way(
     branch.enforce_budget()
     assert (conversation.messages, conversation.estimate_tokens()) == before
     assert branch.messages[-1] == {"role": "user", "content": "and now? " * 20}
+
+
+class _Client:
+    """A client of a server, which has a lock, as most have."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+    def said(self, *_: object) -> str:
+        return "said"
+
+    def counted(self, text: str) -> int:
+        return len(text)
+
+
+@pytest.mark.parametrize("copied", [deepcopy, copy])
+def test_a_copy_calls_the_same_client(copied: Callable[[RequestConversation], RequestConversation]) -> None:
+    client = _Client()
+    conversation = RequestConversation(count=client.counted, summarize=client.said, keep=client.said)
+    branch = copied(conversation)
+    for function in (branch.count, branch.summarize, branch.keep):
+        assert function.__self__ is client  # type: ignore[union-attr]  # a method

@@ -341,6 +341,9 @@ class Conversation(Pictured):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a branch that goes its own way, with copies of the message objects."""
+        # The functions stay the same: they may be methods of a client, whose locks cannot be copied.
+        functions = self.count, *filter(callable, (self.summarize, self.keep, self.media_tokens))
+        memo |= {id(function): function for function in functions}
         branch = memo[id(self)] = object.__new__(type(self))
         branch.__setstate__(deepcopy(self._state(), memo))
         return branch
