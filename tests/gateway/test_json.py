@@ -63,3 +63,9 @@ def test_what_another_version_wrote_is_read(value: dict[str, Any]) -> None:
 def test_what_is_no_object_is_none() -> None:
     for data in (b"[1]", b"1", b"", b'{"a":1', b"\xff", b'{"a":' * 100_000):
         assert json_object(data) is None
+
+
+def test_an_answer_may_begin_with_a_byte_order_mark() -> None:
+    """Some frameworks write that of UTF-8. In UTF-16 nobody would find a key that has to be hidden."""
+    assert json_object(b'\xef\xbb\xbf{"id": "c1"}') == {"id": "c1"}
+    assert json_object('{"id": "c1"}'.encode("utf-16")) is None

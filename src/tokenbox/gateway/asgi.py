@@ -55,7 +55,7 @@ def json_object(data: bytes) -> dict[str, Any] | None:
         value = orjson.loads(data)
     except ValueError:
         try:
-            value = json.loads(data.decode())  # bytes could be UTF-16, too
+            value = json.loads(data.decode("utf-8-sig"))  # bytes could be UTF-16, too
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
