@@ -27,6 +27,7 @@ from tokenbox.batch.errors import InvalidAddress, RowError, RowsFailed, RunDiffe
 from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.runs import run
 from tokenbox.batch.shards import RowFormat, shard_input
+from tokenbox.batch.storage import storage_of
 from tokenbox.batch.summary import summary_schema
 from tokenbox.batch.writing import json_text
 
@@ -281,6 +282,17 @@ def test_an_output_that_is_being_written_is_refused_to_others(
     assert {"resume", "overwrite"} <= set(refused)
     made = batch.run(source, tmp_path / output, task="count", resume=True)
     assert made.reused == made.shards
+
+
+def test_who_is_refused_leaves_the_folder_to_the_run_that_has_it(tmp_path: Path) -> None:
+    """Before its first file it is empty: with another folder of that name, a third run would begin."""
+    storage = storage_of(str(tmp_path))
+    folder = str(tmp_path / "out.batch")
+    with storage.held(folder) as first:
+        for _ in range(2):
+            with storage.held(folder) as other:
+                assert (first, other) == (True, False)
+    assert not Path(folder).exists()
 
 
 def test_a_resumed_run_has_the_cost_of_a_fresh_one(tmp_path: Path) -> None:

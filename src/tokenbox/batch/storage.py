@@ -82,12 +82,13 @@ class LocalStorage:
     def held(self, folder: str) -> Iterator[bool]:
         """Hold the folder, made if necessary, during the context; False if another process holds it."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        try:
-            with held(folder, wait=False) as is_free:
+        with held(folder, wait=False) as is_free:
+            try:
                 yield is_free
-        finally:
-            with suppress(OSError):  # it has a run
-                Path(folder).rmdir()
+            finally:
+                if is_free:  # else it is another process that still needs it
+                    with suppress(OSError):  # it has a run
+                        Path(folder).rmdir()
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with everything in it. A missing one is not an error."""
