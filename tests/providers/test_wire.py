@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import struct
 import threading
@@ -63,6 +64,32 @@ async def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.Monke
             await asyncio.sleep(0.02)
     wire.close()
     server.close()
+
+
+def test_an_answer_ends_with_its_connection_where_no_system_tells_what_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As macOS does not: the end of the connection is no failure of it."""
+
+    def refused(*_: object) -> bytes:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr("fcntl.ioctl", refused)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n{}")
+        writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1")
+        wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", Bounds())
+        answer = await wire.request("POST", b"/", [], b"")
+        assert await answer.read(10) == b"{}"
+        wire.close()
+        server.close()
+
+    loops.run(run())
 
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"

@@ -443,5 +443,8 @@ def _has_unacknowledged(transport: asyncio.Transport) -> bool:
     """Whether the other system has not acknowledged all bytes sent; False where that cannot be asked."""
     if fcntl is None:
         return False
-    number = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+    try:
+        number = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+    except OSError:  # macOS has it for terminals alone
+        return False
     return number != bytes(4)
