@@ -166,3 +166,16 @@ async def test_the_last_replicas_refusal_is_the_answer() -> None:
         with upstream_of(one.url, other.url) as upstream:
             assert await posted(upstream) == 503
         assert (one.taken, other.taken) == (1, 1)
+
+
+@in_loop
+async def test_replicas_get_as_many_requests_each_with_a_count_before_each() -> None:
+    async with Server(["ok"]) as one, Server(["ok"]) as other:
+        with upstream_of(one.url, other.url) as upstream:
+            requests = 0
+            for _ in range(6):
+                await upstream.get("/tokenize", {"content": "x"})
+                before = one.taken
+                await posted(upstream)
+                requests += one.taken - before
+        assert (requests, one.taken, other.taken) == (3, 6, 6)

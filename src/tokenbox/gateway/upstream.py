@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from tokenbox.content.request import Api
@@ -147,7 +148,8 @@ class Upstream:
         )
         urls = (settings.url, *settings.replicas)
         self._replicas = [Replica(Wire(url, bounds)) for url in urls]
-        self._next = 0
+        # Apart: with one count before each request, one of two replicas would get all the requests.
+        self._turns, self._own_turns = count(1), count(1)
 
     @property
     def name(self) -> str:
@@ -196,29 +198,35 @@ class Upstream:
         """Send a request, and return the answer after its head. Raises :class:`Refusal` (502, 504)."""
         target = path.encode() + (b"?" + query if query else b"")
         try:
-            return await self._send("POST", target, headers, body, _RETRY_SECONDS)
+            return await self._send("POST", target, headers, body, _RETRY_SECONDS, self._turns)
         except BrokenAnswer as error:
             raise self.failed(error.how) from None
         except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
-    def _replicas_in_turn(self) -> list[Replica]:
+    def _replicas_in_turn(self, turns: Iterator[int]) -> list[Replica]:
         if len(self._replicas) == 1:
             return self._replicas
         now = asyncio.get_running_loop().time()
-        self._next = (self._next + 1) % len(self._replicas)
-        replicas = self._replicas[self._next :] + self._replicas[: self._next]
+        first = next(turns) % len(self._replicas)
+        replicas = self._replicas[first:] + self._replicas[:first]
         return sorted(replicas, key=lambda replica: replica.down_until > now)
 
     async def _send(
-        self, method: str, target: bytes, headers: Headers, body: bytes, pauses: Sequence[float]
+        self,
+        method: str,
+        target: bytes,
+        headers: Headers,
+        body: bytes,
+        pauses: Sequence[float],
+        turns: Iterator[int],
     ) -> WireConnection:
         """Return the answer of the first replica that accepts the request; those that are down go last.
 
         A request is retried only if it was not accepted: after 502, another server may have run it. The last
         replica is tried again after ``pauses``. Raises :class:`BrokenAnswer` and :class:`BadHeader`.
         """
-        replicas = self._replicas_in_turn()
+        replicas = self._replicas_in_turn(turns)
         for replica in replicas[:-1]:
             answer: WireConnection | None = None
             try:
@@ -281,7 +289,7 @@ class Upstream:
         headers = self.forwarded(self._own_headers(path), client_auth)
         try:
             async with asyncio.timeout(seconds):
-                answer = await self._send(method, path.encode(), headers, data, pauses)
+                answer = await self._send(method, path.encode(), headers, data, pauses, self._own_turns)
                 try:
                     found = await answer.read(_MAX_REPLY)
                 finally:
