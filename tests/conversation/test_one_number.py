@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 MODELS = ("gpt-4o", "gpt-5", "gpt-4", "llama-3.1-8b", "claude-sonnet-4-5", "model-of-nobody")
 MEASURED = ("gpt-4o", "gpt-4")  # chats of texts are counted exactly without asking the server
-REQUESTS = 2_000
+REQUESTS = 10_000
 Figure = tuple[int, bool]
 
 
@@ -289,7 +289,7 @@ def plain(seed: int) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_a_conversation_and_fit_give_it_too() -> None:
-    for seed in range(0, REQUESTS, 5):  # every model in turn
+    for seed in range(0, REQUESTS, 25):  # every model in turn
         model, messages = MODELS[seed % len(MODELS)], plain(seed)
         tools = request(seed).get("tools")
         fitted = tokenbox.fit(messages, None, model=model, tools=tools)
@@ -303,7 +303,7 @@ def test_a_conversation_and_fit_give_it_too() -> None:
 
 def test_the_command_line_gives_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     command = CommandLine(monkeypatch, tmp_path)
-    for seed in range(0, REQUESTS, 101):
+    for seed in range(0, REQUESTS, 505):
         model, body = MODELS[seed % len(MODELS)], request(seed)
         result = command("count", "--json", "--model", model, "-", stdin=json.dumps(body).encode())
         assert json.loads(result.out)["files"][0]["count"] == tokenbox.count(body, model).to_dict(), seed
