@@ -137,13 +137,22 @@ def test_what_a_kill_tore_off_is_cut(store: Bundles, size: int) -> None:
     assert store.log.inclusion(list(store.log.ids())[3]).number == 3
 
 
-def test_a_published_bundle_that_was_not_entered_is_entered_next(store: Bundles, tmp_path: Path) -> None:
+def test_a_published_bundle_that_was_not_entered_is_entered_next(
+    store: Bundles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr("tokenbox.store.bundle_log.os.fsync", fsync)
     other = Bundles(tmp_path / "other").write(EXAMPLES["blocks"]())
     shutil.copytree(other.path, store.folder / other.id)
     (store.log.folder / PENDING).write_text(other.id)
     assert problems(store) == []
     store.write(layout_evidence(90))
     assert list(store.log.ids())[5] == other.id
+    assert synced == [(store.log.folder / ENTRIES).stat().st_ino]  # its writer may have synced the bundle
     assert problems(store) == []
 
 

@@ -235,6 +235,8 @@ class BundleLog:
         if left is None:
             return entries
         self._enter(left, entries)
+        with self._open(ENTRIES, "ab") as file:  # the writer that was killed may have synced its bundle
+            os.fsync(file.fileno())
         return entries + 1
 
     def _cut_checkpoints(self) -> None:
