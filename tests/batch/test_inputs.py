@@ -74,7 +74,8 @@ def test_a_damaged_archive_is_an_error_and_never_a_shorter_input(
     tmp_path: Path, name: str, data: bytes
 ) -> None:
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(InvalidAddress, match="cannot be read"):
+    said = "the zstd data cannot be expanded: " if name.endswith(".zst") else ""
+    with pytest.raises(InvalidAddress, match=f"cannot be read: {said}"):
         totals(tmp_path / name)
     assert not list(tmp_path.rglob(".draft-*"))
 

@@ -314,7 +314,9 @@ def _unpacked(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
             yield _file_of(_expanded(file))
         else:
             yield file
-    except (EOFError, zlib.error, DecompressFailed) as error:
+    except DecompressFailed as error:
+        raise OSError(error.message.removesuffix(".")) from None
+    except (EOFError, zlib.error) as error:
         raise OSError(f"its compressed data is damaged: {error}") from None
 
 
