@@ -25,7 +25,7 @@ from tokenbox import batch
 from tokenbox.batch import shards
 from tokenbox.batch.errors import InvalidAddress, RowError, RowsFailed, RunDiffers
 from tokenbox.batch.reading import ShardReader
-from tokenbox.batch.runs import run
+from tokenbox.batch.runs import RunOptions, run
 from tokenbox.batch.shards import RowFormat, shard_input
 from tokenbox.batch.storage import storage_of
 from tokenbox.batch.summary import summary_schema
@@ -282,6 +282,21 @@ def test_an_output_that_is_being_written_is_refused_to_others(
     assert {"resume", "overwrite"} <= set(refused)
     made = batch.run(source, tmp_path / output, task="count", resume=True)
     assert made.reused == made.shards
+
+
+def test_a_run_that_is_replaced_before_it_is_resumed_is_not_mixed_with_the_other(
+    source: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    exact, estimated = (batch.BatchPlan.of(task="count", tokenizer=name) for name in ("o200k_base", "chars4"))
+    run(source, output, exact)
+
+    def replace(*_: object) -> None:
+        run(source, output, estimated, RunOptions(overwrite=True))
+
+    with pytest.raises(RunDiffers, match="meanwhile"):
+        run(source, output, exact, RunOptions(resume=True), planned=replace)
+    assert run(source, output, estimated, RunOptions(resume=True)).reused
 
 
 def test_who_is_refused_leaves_the_folder_to_the_run_that_has_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tokenbox.__about__ import __version__
 from tokenbox.batch.cells import check_columns
 from tokenbox.batch.compiler import RowCompiler
 from tokenbox.batch.engines import EngineName, engine_of
-from tokenbox.batch.errors import InvalidAddress, InvalidPlan
+from tokenbox.batch.errors import InvalidAddress, InvalidPlan, RunDiffers
 from tokenbox.batch.evidence import evidence_of_run
 from tokenbox.batch.output import (
     SCHEMA,
@@ -125,6 +125,9 @@ def run(
     price = None if plan.model is None or options.on is None else price_of(plan.model, options.on)
     record = _run_record(plan, sharded, places, identity)
     with held(places):
+        if options.resume and existing_run(output) != before:
+            message = f"another process has written {places.output} meanwhile. Run this again."
+            raise RunDiffers(message, output=places.output)
         prepare(places, record, before, resume=options.resume, overwrite=options.overwrite)
         jobs = _jobs(sharded, plan, places, options, price, before)
         records = _compiled(partial(engine.run, plan), jobs, places, watch)
