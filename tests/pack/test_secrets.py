@@ -821,6 +821,7 @@ def test_a_value_below_its_name_is_redacted(path: str, text: str) -> None:
         ("ci.yml", "  DEPLOY_KEY: {mixed}"),
         (".env", "APP_SALT={hex}"),
         ("Dockerfile", "ENV DB_PASSWORD {hex}"),
+        ("Dockerfile", "ENV GPG_PASSPHRASE {hex}"),
         ("a.fish", "set -x GITLAB_TOKEN {hex}"),
         ("docker.json", '{{"auths":{{"ghcr.io":{{"auth":"{mixed}"}}}}}}'),
         ("server.xml", '<Connector keystorePass="{mixed}" />'),
@@ -868,6 +869,14 @@ def test_a_public_key_and_a_name_are_no_secrets(path: str, line: str) -> None:
 def test_only_a_public_key_itself_is_no_secret(name: str) -> None:
     for value in (RANDOM_HEX, f"{RANDOM_HEX[:16]}PUBLIC"):
         assert value.encode() not in redact(f"export {name}={value}".encode(), "run.sh")[0]
+
+
+def test_a_short_key_below_its_name_is_no_secret() -> None:
+    for name, value in (("color_token", "#1a2b3c4d"), ("sort_key", "2024Q1A1"), ("hot_key", "ctrl+f12")):
+        text = f'{{"name": "{name}", "value": "{value}"}}'.encode()
+        assert redact(text, "app.json") == (text, [])
+    for name in ("client_secret", "db_password"):
+        assert redact(f'{{"name": "{name}", "value": "{RANDOM_HEX[:10]}"}}'.encode(), "app.json")[1]
 
 
 def test_a_public_key_below_its_name_is_no_secret() -> None:

@@ -311,8 +311,8 @@ CONTEXTS = {
     ),
     # ``ENV`` of Docker, and ``set -x`` of fish.
     "Set Variable": (
-        r"(?:env|set\s+-\w+)\s+\w*(?:token|secret|passw(?:or)?d|_key)\s",
-        rf"(?:^ENV|\bset\s+-\w+)\s+(?i:\w*(?:TOKEN|SECRET|PASSW(?:OR)?D|_KEY))\s+[\"']?{_SHORT}",
+        r"(?:env|set\s+-\w+)\s+\w*(?:token|secret|passw(?:or)?d|passphrase|_key)\s",
+        rf"(?:^ENV|\bset\s+-\w+)\s+(?i:\w*(?:TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|_KEY))\s+[\"']?{_SHORT}",
     ),
     "Password Of A Command": (
         (

@@ -28,7 +28,9 @@ _PLAIN = re.compile(
 )
 # ``name: API_TOKEN`` and below it ``value: ...``, as in Kubernetes and in JSON; an entry of a property list;
 # the default of a variable in Terraform.
-_ENDS = r"[\w.-]*(?:(passw(?:or)?d|pwd)|secret|token|_?key)"
+_ENDS = r"[\w.-]*(?:(passw(?:or)?d|pwd)|(secret)|token|_?key)"
+# Shorter keys and tokens name other things, such as colours.
+_SHORTEST_KEY = 16
 _QUOTE = r"[\"']?"
 _PAIR = re2.compile(
     (
@@ -77,10 +79,13 @@ def _of_kubernetes(content: bytes) -> Iterator[SecretValue]:
 
 def _of_pairs(content: bytes) -> Iterator[SecretValue]:
     for pair in _PAIR.finditer(content):
-        *passwords, value = pair.groups()
+        *named, value = pair.groups()
         text = value.decode()
         start = pair.end() - len(value)
-        is_real = made_up.may_be_password(text) if any(passwords) else made_up.is_random(text)
+        if any(named[::2]):
+            is_real = made_up.may_be_password(text)
+        else:
+            is_real = made_up.is_random(text) and (any(named[1::2]) or len(text) >= _SHORTEST_KEY)
         is_public = made_up.is_public_key(content[pair.start() : start])
         if is_real and not is_public and not made_up.is_placeholder(text):
             yield SecretValue(start, pair.end(), "Named Value")
