@@ -256,6 +256,11 @@ async def zipped(request: web.Request, body: dict[str, Any]) -> web.StreamRespon
     return answer
 
 
+async def zipped_error(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+    data = gzip.compress(b'{"error": {"message": "too long"}}')
+    return web.Response(body=data, status=400, headers={"content-encoding": "gzip"})
+
+
 async def utf_16(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
     return web.Response(body=json.dumps({"id": "c1"}).encode("utf-16"), content_type="application/json")
 
@@ -344,8 +349,8 @@ FAULTS = {
     for function in (
         reset_before, half_a_head, no_http, reset_after_head, half_a_chunk, half_a_body, ends_early, no_done,
         bad_json, bad_event, page, server_error, rate_limited, flat_error, redirect, no_status, created,
-        refuses_key, error_as_success, zipped, utf_16, echoes_key, zero_usage, slow_stream, silent, stalls,
-        endless, flood, large,
+        refuses_key, error_as_success, zipped, zipped_error, utf_16, echoes_key, zero_usage, slow_stream,
+        silent, stalls, endless, flood, large,
     )
 }  # fmt: skip
 

@@ -33,6 +33,7 @@ BEFORE = {
     "redirect": (502, "upstream_garbled"),
     "no_status": (502, "upstream_garbled"),
     "zipped": (502, "upstream_garbled"),
+    "zipped_error": (400, "upstream_error"),
     "utf_16": (502, "upstream_garbled"),  # in it nobody would find a key that has to be hidden
 }
 # Fault within an answer: the code of what a stream ends with, and of the error in place of a whole answer.
@@ -133,6 +134,7 @@ def test_a_fault_before_the_answer_is_an_error_of_the_protocol(
     error = check_error(path, answer.json)
     assert error.get("code", code) == code
     assert "<html>" not in error["message"]
+    assert "\ufffd" not in error["message"]
     if fault == "rate_limited":
         assert answer.headers["retry-after"] == "7"
     if fault == "flat_error":

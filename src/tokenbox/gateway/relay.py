@@ -208,5 +208,6 @@ def _error_text(value: dict[str, Any] | None, data: bytes) -> str:
             message = message.get("message")
         if isinstance(message, str) and message:
             return f": {message[:1000]}"
-    text = data[:200].decode("utf-8", "replace").strip()
-    return f": {text}" if text and not text.startswith("<") else "."
+    text = data[:800].decode("utf-8", "replace")[:200].strip()
+    is_text = "\ufffd" not in text and not text.startswith("<")  # neither compressed nor a page
+    return f": {text}" if text and is_text else "."
