@@ -340,7 +340,7 @@ def _section(file: BinaryIO, start: int, stop: int, seen: Callable[[bytes], obje
 
 
 class _Pieces(io.RawIOBase):
-    """A file with the content of these pieces, of which none is empty."""
+    """A file with the content of these pieces. None of them is empty."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         super().__init__()
