@@ -369,9 +369,6 @@ def named(name: str) -> str:
 
 
 # postgresql://user:password@host
-_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
-
-
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -382,6 +379,9 @@ def toml_key(parts: Iterable[str]) -> str:
 
 def _quoted(part: str) -> str:
     return json.dumps(part, ensure_ascii=False).replace("\x7f", "\\u007F")  # TOML has no surrogates
+
+
+_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
 
 
 def without_password(text: str) -> str:

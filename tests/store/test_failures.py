@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +22,7 @@ from uuid import uuid4
 import pytest
 
 from tests.ledger.calls import CLAUDE, HAIKU, NOON
+from tests.waiting import until
 from tokenbox.errors import MissingExtra
 from tokenbox.ledger import Call, Usage
 from tokenbox.store.database import insert
@@ -485,6 +485,10 @@ def test_an_address_of_redis_that_does_not_parse_is_not_repeated(address: str) -
     assert caught.value.__cause__ is None
 
 
+# Whether another transaction waits for this one.
+WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+
+
 def test_of_two_keys_of_one_name_that_are_made_at_once_one_is_refused(shared_postgres: str) -> None:
     """Both had looked for the name before either was committed: one ended with an error of PostgreSQL."""
     with open_store(shared_postgres) as one, open_store(shared_postgres) as other:
@@ -495,7 +499,7 @@ def test_of_two_keys_of_one_name_that_are_made_at_once_one_is_refused(shared_pos
                 values = dict.fromkeys("id name digest created models modes quotas".split(), "[]")
                 transaction.change(statement, {**values, "id": uuid4().hex, "name": name, "digest": name})
                 second = pool.submit(other.keys.create, name, NOON)
-                time.sleep(0.2)  # it waits for the first
+                until(lambda: transaction.rows(WAITING), "the second to wait")
             with pytest.raises(KeyProblem, match="already"):
                 second.result()
 
@@ -510,7 +514,7 @@ def test_of_two_sessions_that_take_one_name_at_once_one_tries_again(shared_postg
                 values = {**dict.fromkeys(columns, "{}"), "id": uuid4().hex, "name": name}
                 transaction.change(insert("tokenbox_sessions", columns), values)
                 second = pool.submit(mine.change, NOON, name=name)
-                time.sleep(0.2)  # it waits for the first
+                until(lambda: transaction.rows(WAITING), "the second to wait")
             with pytest.raises(StoreBusy, match="Try again"):
                 second.result()
         with pytest.raises(DuplicateSession):

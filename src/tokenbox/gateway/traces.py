@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import needing
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -130,11 +130,9 @@ def asks_for_traces(env: Mapping[str, str]) -> bool:
     disabled = env.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if not asked or disabled or env.get("OTEL_TRACES_EXPORTER") == "none":
         return False
-    try:
-        import opentelemetry.exporter.otlp.proto.http.trace_exporter  # an extra
+    with needing("spans for OpenTelemetry", "otel"):
+        import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.trace  # noqa: F401  # whether it is there
-    except ImportError:
-        raise MissingExtra.of("spans for OpenTelemetry", "otel") from None
     return True
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tokenbox.config.trust import may_have_key
 from tokenbox.config.values import looks_secret
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import needing
 from tokenbox.providers.target import MIN_HIDDEN, ApiKey
 from tokenbox.shell.errors import KeyNotSent
 
@@ -125,10 +125,8 @@ def _is_path(text: str) -> bool:
 
 
 def _from_keyring(entry: str) -> str | None:
-    try:
-        import keyring  # an extra
-    except ImportError:
-        raise MissingExtra.of("reading keys from the keyring", "shell") from None
+    with needing("reading keys from the keyring", "shell"):
+        import keyring
     from keyring.errors import KeyringError
 
     try:

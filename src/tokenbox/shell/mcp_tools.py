@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from tokenbox.errors import MissingExtra
+from tokenbox.errors import MissingExtra, needing
 from tokenbox.providers.blocking import wait_for
 from tokenbox.shell.errors import BadArguments, McpFailed, NoSuchItem
 
@@ -102,10 +102,8 @@ class McpTools:
             self.disconnect(name)
 
     async def _connect(self, name: str, where: str, variables: Mapping[str, str], folder: str) -> _Connection:
-        try:
-            from mcp import Client  # an extra, and slow to import
-        except ImportError:
-            raise MissingExtra.of("connecting tool servers", "mcp") from None
+        with needing("connecting tool servers", "mcp"):
+            from mcp import Client  # slow to import
         ready: asyncio.Future[_Connection] = asyncio.get_running_loop().create_future()
         leave = asyncio.Event()
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
+from tokenbox.errors import TokenizerError, VocabularyError, needing
 from tokenbox.tokenizers import vocabularies
 
 if TYPE_CHECKING:
@@ -164,10 +164,8 @@ class Fast:
     """fastokens' engine, built from our own ranks. Methods return None if it fails on a text."""
 
     def __init__(self, ranks: Ranks, spec: BpeSpec) -> None:
-        try:
+        with needing("the engine fastokens", "fast"):
             from fastokens._native import Tokenizer
-        except ImportError:
-            raise MissingExtra.of("the engine fastokens", "fast") from None
         import tempfile
 
         tokens = sorted(ranks, key=ranks.__getitem__)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
+from tokenbox.errors import TokenizerError, VocabularyError, needing
 from tokenbox.tokenizers.bpe import CHUNK, not_tokens
 from tokenbox.tokenizers.engines import is_failure
 from tokenbox.tokenizers.patterns import GPT2, UNIVERSAL, Cutting, cutting
@@ -48,10 +48,8 @@ def open_tokenizer_json(document: dict[str, Any], name: str, shown: str) -> Json
 
 def build(text: str, shown: str) -> tokenizers.Tokenizer:
     """Return the engine of a ``tokenizer.json``, set to treat spellings of special tokens as text."""
-    try:
+    with needing(f"the vocabulary {shown}", "files"):
         from tokenizers import Tokenizer
-    except ImportError:
-        raise MissingExtra.of(f"the vocabulary {shown}", "files") from None
     try:
         engine = Tokenizer.from_str(text)
         engine.no_truncation()

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
+from tokenbox.errors import TokenizerError, VocabularyError, needing
 from tokenbox.tokenizers.bpe import not_tokens
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 from tokenbox.tokenizers.utf8 import utf8
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 def open_sentencepiece(data: bytes, name: str, shown: str) -> SentencePieceTokenizer:
     """Return the tokenizer of a SentencePiece ``.model``. ``shown``: the path, for errors."""
-    try:
+    with needing(f"the SentencePiece model {shown}", "files"):
         from sentencepiece import SentencePieceProcessor
-    except ImportError:
-        raise MissingExtra.of(f"the SentencePiece model {shown}", "files") from None
     # sentencepiece accepts empty data as a model without pieces, which encodes every text to nothing.
     damaged = VocabularyError(f"{shown} is not a complete SentencePiece model. Fetch it again.")
     if not data:
