@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.messages import are_messages
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import Count, RequestCounter
+from tokenbox.compose.requests import Count, RequestCounter, is_request_counter
 from tokenbox.errors import TokenizerError, shown
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
@@ -47,7 +47,7 @@ def text_counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
     """Return the tokenizer for a model or a tokenizer's name. Raises a ``TokenizerError``."""
     if model is None and tokenizer is None:
         return get(UNKNOWN)
-    if model is None and not is_model(tokenizer) and not isinstance(tokenizer, RequestCounter):
+    if model is None and not is_model(tokenizer) and not is_request_counter(tokenizer):
         return as_tokenizer(tokenizer)  # type: ignore[arg-type]  # not None
     found = _counters(model, tokenizer).tokenizer
     if found is None:
@@ -87,7 +87,7 @@ def section_counter(
     sections: Sequence[Section], model: str | None, tokenizer: Counts | None
 ) -> Tokenizer | RequestCounter:
     """Return the counter of sections: of messages if all have a role, else of texts."""
-    if isinstance(tokenizer, RequestCounter):
+    if is_request_counter(tokenizer):
         return tokenizer
     format_ = chat_format(model, tokenizer) if are_messages(sections) else None
     return text_counter(model, tokenizer) if format_ is None else format_

@@ -326,7 +326,7 @@ E = TypeVar("E", bound=StrEnum)
 
 def one_of(kind: type[E], name: str, value: object, error: type[TokenboxError], /, **details: object) -> E:
     """Return the member of ``kind`` that a caller gave for the option ``name``. Raises an ``error``."""
-    if isinstance(value, str) and value in set(kind):
+    if isinstance(value, str) and value in kind._value2member_map_:
         return kind(value)
     raise error(f"{name} is one of {', '.join(kind)}, not {shown(value)}.", **details)
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.llama import model as models
-from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.requests import is_request_counter
 from tokenbox.content.exchanges import Waiting
 from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost
 from tokenbox.conversation import Conversation as RequestConversation
@@ -542,7 +542,7 @@ def test_a_copy_goes_its_own_way(
 ) -> None:
     if count in ("llama.cpp", "transformers"):
         count = ChatFormat.open(model.gguf if count == "llama.cpp" else model.folder)
-    if copied is _pickled and isinstance(count, RequestCounter):
+    if copied is _pickled and is_request_counter(count):
         with pytest.raises(UnsupportedOperation, match=r"Set conversation\.count to a name"):
             copied(RequestConversation("Be brief.", count))
         return

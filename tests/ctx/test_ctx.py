@@ -51,6 +51,26 @@ def test_an_estimate_has_the_whole_and_each_chunk(project: Path) -> None:
     assert ctx.estimate("gpt-4o", []).tokens_in == 0
 
 
+@pytest.mark.parametrize("tokenizer", ["o200k_base", "chars4", len])
+def test_a_chunk_that_is_not_unicode_is_named(project: Path, tokenizer: Any) -> None:
+    chunks = ["good", "", "bad \ud800"]
+    for call in (
+        lambda: ctx.estimate("gpt-4o", chunks, tokenizer=tokenizer),
+        lambda: ctx.enforce("gpt-4o", chunks, tokenizer=tokenizer),
+        lambda: ctx.pack(chunks, 100, model="gpt-4o", tokenizer=tokenizer),
+    ):
+        with pytest.raises(InvalidText, match=r"'chunk\[2\]'.*character 4"):
+            call()
+
+
+def test_many_texts_are_decided_without_sections(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of many chunks is checked before every call, and most fit."""
+    made: list[object] = []
+    monkeypatch.setattr("tokenbox.policy.chunks.Section.__init__", lambda *args, **_: made.append(args))
+    assert ctx.enforce("gpt-4o", ["text"] * 1_000).ok
+    assert made == []
+
+
 def test_kinds_of_chunks(project: Path) -> None:
     sections: list[Any] = [Section("rules", "abc"), {"id": "notes", "content": "defg"}, "hi"]
     assert ctx.estimate("tiny", sections).per_chunk == (3, 4, 2)

@@ -53,7 +53,7 @@ class RememberedCounts:
 
     def whole(self, tokenizer: Tokenizer, texts: Sequence[str], separator: str) -> int:
         """Return the count of the joined texts, without empty texts."""
-        parts = tuple(text for text in texts if text)
+        parts = tuple(filter(None, texts))
         if len(parts) <= 1:
             return self.each(tokenizer, parts)[0] if parts else 0
         key = (tokenizer.identity.fingerprint, separator, *parts)

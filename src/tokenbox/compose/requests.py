@@ -16,6 +16,8 @@ from tokenbox.integers import MAX_INTEGER, given_count
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from tokenbox.content.items import Item
     from tokenbox.content.message import Message, Object
     from tokenbox.content.request import Request
@@ -96,7 +98,6 @@ def with_unseen(count: Count, request: Request) -> Count:
     return replace(count, at_most=NO_BOUND)
 
 
-@runtime_checkable
 class RequestCounter(Protocol):
     """A counter of whole requests, as their server counts them."""
 
@@ -114,6 +115,11 @@ class PartCost(NamedTuple):
     total: int
     at_most: int
     exact: bool
+
+
+def is_request_counter(counter: object) -> TypeIs[RequestCounter]:
+    """Return whether this counts requests. ``isinstance`` with a protocol takes ten times longer."""
+    return callable(getattr(counter, "count_request", None)) and hasattr(counter, "identity")
 
 
 @runtime_checkable

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.compose.columns import SectionColumns
@@ -16,7 +15,7 @@ from tokenbox.compose.deciding import deciding_sections
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, LayoutRecord
 from tokenbox.compose.messages import MessagesWhole, check_roles, count_of_messages
 from tokenbox.compose.parts import Parts, PricedWhole
-from tokenbox.compose.requests import Count, RequestCounter
+from tokenbox.compose.requests import Count, RequestCounter, is_request_counter
 from tokenbox.compose.seamed import NotSeamable, checked_total, exact_whole
 from tokenbox.engine import box, degrade
 from tokenbox.engine.result import Policy, Step
@@ -30,13 +29,13 @@ from tokenbox.errors import (
     shown,
 )
 from tokenbox.integers import token_budget
-from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer
 
 if TYPE_CHECKING:
     from tokenbox.content.group import Group
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.cache import CountCache
+    from tokenbox.tokenizers.protocol import Tokenizer
 
     Groups = Mapping[str, Group | Mapping[str, object]]
 
@@ -87,8 +86,7 @@ def counter_of(
     cache: CountCache | None = None,
 ) -> Counter:
     """Return the counter of the sections' texts, or of messages if a counter of requests is given."""
-    # The usual types come first: to check the methods of a protocol takes longer.
-    if isinstance(tokenizer, str | FunctionType | BaseTokenizer) or not isinstance(tokenizer, RequestCounter):
+    if not is_request_counter(tokenizer):
         return Counter(as_tokenizer(tokenizer), cache)
     check_roles(sections)
     return Counter(as_tokenizer(getattr(tokenizer, "tokenizer", UNKNOWN)), cache, tokenizer)

@@ -8,7 +8,7 @@ from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.requests import RequestCounter, is_request_counter
 from tokenbox.compose.selection import check_query
 from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
@@ -354,7 +354,7 @@ class Conversation(Pictured):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: all but the counter, which is found again by its name."""
-        if isinstance(self.count, RequestCounter | Tokenizer):
+        if is_request_counter(self.count) or isinstance(self.count, Tokenizer):
             raise UnsupportedOperation(
                 f"a conversation cannot be pickled with the counter {self.identity.name}. Set "
                 'conversation.count to a name, such as "gpt-4o", or use copy.deepcopy.'

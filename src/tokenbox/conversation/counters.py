@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.requests import RequestCounter, is_request_counter
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import CountsMedia, MediaTokens
 from tokenbox.lookups import counter_of_model
@@ -26,7 +26,7 @@ def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens
     counter = count if named is None else named
     if isinstance(counter, CountsMedia):
         counter = counter.priced(media_tokens)
-    if not isinstance(counter, RequestCounter):
+    if not is_request_counter(counter):
         tokenizer = as_tokenizer(UNKNOWN if counter is None else counter)
         return MarkersFormat(tokenizer, markers=markers, media_tokens=media_tokens)
     if markers or named is None:

@@ -23,7 +23,6 @@ from tokenbox import catalog
 from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog.names import undated
 from tokenbox.compose.layout import SEPARATOR
-from tokenbox.compose.messages import are_messages
 from tokenbox.config import Config, Connection, reload
 from tokenbox.conversation.chat_format import ServerFormat
 from tokenbox.ctx.capabilities import (
@@ -297,16 +296,17 @@ _MAX_CACHED = 1_000
 
 def _counter(request: Chunks, model: str | None, tokenizer: object, config: Config) -> Counts:
     """Return the counter of these chunks: of requests for messages and sections that are sent as messages."""
-    counting = _cached(config, lambda: config.counting(model), "counting", model)
+    counting, server = _cached(config, lambda: config.counting(model), "counting", model), None
     if tokenizer is not None:
         allow(tokenizer)
         counting = replace(counting, named=tokenizer)
+    elif model is not None and (server := _server(model, config)) is not None:
+        counting = replace(counting, server=server)
     is_chat = request.kind is ChunkKind.MESSAGES
-    could_be_chat = is_chat or (request.kind is ChunkKind.SECTIONS and are_messages(request.sections))
-    server = None if tokenizer is not None or model is None else _server(model, config)
+    could_be_chat = is_chat or request.have_roles
     try:
         model_id = None if model is None else config.model_id(model)
-        found = counters_for(model_id, replace(counting, server=server))
+        found = counters_for(model_id, counting)
     except NoTokenizer:
         if server is None or not could_be_chat:
             raise

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.compose.messages import are_messages, messages_of, request_of
+from tokenbox.compose.messages import messages_of, request_of
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply, json_bytes
@@ -248,7 +248,7 @@ class Routes:
         """Return the counter of a body's chunks; messages, and sections with roles, are one request."""
         if chunks.kind is ChunkKind.MESSAGES:
             messages, request = body["chunks"], chunks.request(chunks.items)
-        elif chunks.kind is ChunkKind.SECTIONS and are_messages(chunks.sections):
+        elif chunks.have_roles:
             messages = messages_of(chunks.sections, chunks.texts)
             request = request_of(chunks.sections, chunks.texts)
         else:

@@ -16,13 +16,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from tokenbox.catalog import model as catalog_model
 from tokenbox.catalog import tokenizer_family
 from tokenbox.catalog.names import bare_name
 from tokenbox.compose.bound import Bound
+from tokenbox.compose.requests import is_request_counter
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.counters import tokenizer_of
 from tokenbox.conversation.markers import MarkersFormat
@@ -124,9 +125,8 @@ def counters_for(model: str | None, counting: Counting = ANYONE) -> Counters:
     if model is not None and not model.strip():
         raise NoTokenizer("the model's name is empty. Is a variable unset?", remedies=[])
     named = counting.named
-    if callable(getattr(named, "count_request", None)):
-        counter = cast("RequestCounter", named)
-        return Counters(counter, getattr(counter, "tokenizer", None), counter.identity.exact)
+    if is_request_counter(named):
+        return Counters(named, getattr(named, "tokenizer", None), named.identity.exact)
     if names_model(named):
         return counters_for(str(named), replace(counting, named=None, baselines=None))
     local = _own_files(named) or _local(model, counting)

@@ -55,7 +55,12 @@ class Chunks:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """The contents of sections."""
-        return tuple(item if isinstance(item, str) else item.content for item in self.items)
+        return tuple([item if isinstance(item, str) else item.content for item in self.items])
+
+    @property
+    def have_roles(self) -> bool:
+        """Whether these are sections that can be sent as messages: each has a role."""
+        return self.kind is ChunkKind.SECTIONS and bool(self.items) and all(map(_role, self.items))
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
@@ -74,6 +79,10 @@ class Chunks:
             Section(name, item, shrink=1) if isinstance(item, str) else item
             for name, item in zip(self.ids, self.items, strict=True)
         )
+
+
+def _role(item: str | Section) -> str | None:
+    return None if isinstance(item, str) else item.role
 
 
 _NAMES = {ChunkKind.SECTIONS: "chunk", ChunkKind.BLOCKS: "block", ChunkKind.MESSAGES: "message"}

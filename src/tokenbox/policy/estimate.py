@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.blocks import BlockLayout, render_blocks
 from tokenbox.compose.bound import count_of_text
-from tokenbox.compose.messages import are_messages, count_of_messages
+from tokenbox.compose.messages import count_of_messages
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Count, RequestCounter, count_by, with_unseen
+from tokenbox.compose.requests import By, Count, RequestCounter, count_by, is_request_counter, with_unseen
 from tokenbox.conversation.counters import tokenizer_of
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import open_session
+from tokenbox.errors import InvalidText
 from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidChunks
 from tokenbox.policy.records import Estimate
@@ -39,9 +40,10 @@ def count_chunks(request: Chunks, counter: Counts) -> Count:
         total, count = counted_sections(request, range(len(request.items)), request.texts, counter)
         if count is not None:
             return count
-        return count_of_text(
-            request.separator.join(filter(None, request.texts)), total, text_counter(counter)
-        )
+        tokenizer = text_counter(counter)
+        # An exact count is its own bound.
+        text = "" if tokenizer.identity.exact else request.separator.join(filter(None, request.texts))
+        return count_of_text(text, total, tokenizer)
     tokenizer = text_counter(counter)
     shown = rendered(request, tokenizer) if request.items else None
     text, total = ("", 0) if shown is None else (shown.text, shown.total)
@@ -55,8 +57,12 @@ def counted_sections(
 
     The count is None if they are one text. Its upper bound is left to the caller: it reads the text again.
     """
-    if not isinstance(counter, RequestCounter):
-        return COUNTS.whole(counter, texts, request.separator), None
+    if not is_request_counter(counter):
+        try:
+            return COUNTS.whole(counter, texts, request.separator), None
+        except InvalidText:
+            _ = request.sections  # raises the error that names the chunk
+            raise
     section_tokenizer(request, counter)  # raises
     counted = count_of_messages([request.sections[i] for i in order], texts, counter)
     count = NOTHING if counted is None else counted
@@ -69,7 +75,7 @@ NOTHING: Final = Count(0, exact=True, at_most=0, by=By.TEXT)
 
 def section_tokenizer(request: Chunks, counter: Counts) -> Tokenizer:
     """Return the tokenizer of the sections' own texts. Raises :class:`InvalidChunks`."""
-    if isinstance(counter, RequestCounter) and are_messages(request.sections):
+    if is_request_counter(counter) and request.have_roles:
         return tokenizer_of(counter)
     return text_counter(counter)
 
@@ -107,12 +113,12 @@ def rendered(request: Chunks, tokenizer: Tokenizer) -> BlockLayout:
 
 def request_counter(counter: Counts) -> RequestCounter:
     """Return a counter of requests: a tokenizer counts with the markers of the common formats."""
-    return counter if isinstance(counter, RequestCounter) else MarkersFormat(counter)
+    return counter if is_request_counter(counter) else MarkersFormat(counter)
 
 
 def text_counter(counter: Counts) -> Tokenizer:
     """Return a counter of texts. Raises :class:`InvalidChunks` for a chat format."""
-    if isinstance(counter, RequestCounter):
+    if is_request_counter(counter):
         raise InvalidChunks(
             "a chat format counts messages, not texts or blocks. Give messages, give every section a role, "
             "or give a tokenizer."

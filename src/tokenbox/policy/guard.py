@@ -72,7 +72,7 @@ class GuardLimits:
         if figures.context_window is None or figures.output_reserve is None:
             raise unknown_window(figures.model)
         sources = {FIELDS[name]: source for name, source in figures.sources.items() if name in FIELDS}
-        return cls.of(
+        return cls(
             figures.context_window, figures.output_reserve, figures.headroom, figures.max_input, sources
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tokenbox.compose.blocks import BlockLayout, render_blocks
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import NO_BOUND, Count, RequestCounter
+from tokenbox.compose.requests import NO_BOUND, Count, is_request_counter
 from tokenbox.compose.sections import layout
 from tokenbox.content.message import thaw
 from tokenbox.conversation.fitting import fit
@@ -126,7 +126,7 @@ class _Packing:
         made = planned.layout
         if isinstance(made, Fitted):
             return planned, count_messages(self.request.request(list(made.shown.values())), self.counter)
-        if isinstance(made, BlockLayout) or not isinstance(self.counter, RequestCounter):
+        if isinstance(made, BlockLayout) or not is_request_counter(self.counter):
             return planned, count_of_text(made.text, made.total, text_counter(self.counter))
         return planned, NOTHING if made.count is None else made.count
 

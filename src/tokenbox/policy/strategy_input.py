@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenbox.compose.blocks import render_blocks
-from tokenbox.compose.requests import RequestCounter, count_by
+from tokenbox.compose.requests import count_by, is_request_counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.message import Role
@@ -75,6 +75,6 @@ def _messages(request: Chunks, counter: Counts) -> list[Candidate]:
 
 def _text_count(counter: Counts) -> Callable[[str], int]:
     """Return a function that counts a text; for a chat format, as a user's message."""
-    if not isinstance(counter, RequestCounter):
+    if not is_request_counter(counter):
         return counter.count
     return lambda text: count_by(counter, read_request([{"role": "user", "content": text}])).total

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.compose.blocks import BlockLayout, render_blocks
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import RequestCounter
+from tokenbox.compose.requests import is_request_counter
 from tokenbox.content.items import read_item
 from tokenbox.engine.ladder import Form
 from tokenbox.engine.result import Decision
@@ -63,7 +63,7 @@ def _room(request: Chunks, made: Layout, kept: Sequence[int], without: int, coun
     How its borders merge with its neighbors is unknown: each costs the separator and a token, or as a message
     some slack.
     """
-    if isinstance(counter, RequestCounter):
+    if is_request_counter(counter):
         texts = ["x" if i == without else request.texts[i] for i in kept]
         return made.budget - counted_sections(request, kept, texts, counter)[0] - SLACK
     others = [request.texts[i] for i in kept if i != without]
