@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 # How long an idle connection is kept. Servers close them after 5 seconds or more.
 KEEP_SECONDS = 3.0
-# How soon after a request a reset still says that the server has closed the connection without reading it.
-# A later one may be that of a load balancer, or of a server that gave up what it had begun to run.
-_UNREAD_SECONDS = 1.0
 # The delay before the next address of a host is tried in parallel (RFC 8305).
 _NEXT_ADDRESS_SECONDS = 0.25
 # The size limit of a response head, and the unread bytes of a body at which reading pauses.
@@ -202,7 +199,6 @@ class WireConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
         self._end = 0.0
-        self._asked_at = 0.0
         self.is_open = False
         self._is_kept = False
         self.kept_at = 0.0
@@ -230,7 +226,7 @@ class WireConnection(asyncio.Protocol):
         self._reset()
         self._is_kept = False
         self._bounds = bounds
-        now = self._asked_at = self._loop.time()
+        now = self._loop.time()
         self._end = now + bounds.total_seconds
         self._deadline = now + bounds.idle_seconds
         due = min(self._deadline, self._end)
@@ -339,14 +335,12 @@ class WireConnection(asyncio.Protocol):
             self._fail(Failure.GARBLED)
 
     def eof_received(self) -> None:
-        # What the server has not acknowledged by then, it never reads, so nothing waits for that.
+        # What the server has not acknowledged by then, it never reads. A reset says less: a server, or a
+        # load balancer in front of it, may reset a connection while it runs the request (RFC 9110, 9.2.2).
         self._is_unread = _has_unacknowledged(self._transport)
         self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # A system resets a connection if its program closes it with bytes that it has not read.
-        if isinstance(exc, ConnectionResetError) and self._loop.time() < self._asked_at + _UNREAD_SECONDS:
-            self._is_unread = True
         self.is_open = False
         self.close()
         if self._ends_with_connection() and exc is None and self._failure is None:
