@@ -509,6 +509,13 @@ def test_models_that_a_proxys_options_name_are_checked(key: str) -> None:
         read(**{key: {"gateway": {"models": "dear"}}})
 
 
+def test_models_are_named_where_they_are_checked() -> None:
+    with pytest.raises(Refusal, match=r"orq\.fallbacks says who answers"):
+        read(orq={"fallbacks": [{"model": "dear"}]})
+    label = {"provider": {"allow_fallbacks": True}, "disable_fallbacks": True, "cost_center": "c"}
+    assert read(MESSAGES, fallback_credit_token="t", **label).models == ("m",)
+
+
 def test_a_limit_cannot_be_dropped_on_the_way() -> None:
     with pytest.raises(Refusal, match="operator"):
         read(additional_drop_params=["max_tokens"])
@@ -526,6 +533,56 @@ def test_output_limits_of_other_spellings_are_reserved(key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        {"maximum_tokens": 9_000},
+        {"tokens_to_generate": 9_000},
+        {"generationConfig": {"max_output_tokens": 9_000}},
+        {"inferenceConfig": {"maxTokens": 9_000}},
+        {"additionalModelRequestFields": {"max_tokens": 9_000}},
+        {"providerOptions": {"x": [{"maxOutputTokens": 9_000}]}},
+    ],
+    ids=str,
+)
+def test_a_field_that_is_named_like_an_output_limit_is_reserved(more: dict[str, Any]) -> None:
+    assert read(**more).max_output == 9_000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"max_input_tokens": 9_000, "max_prompt_tokens": 9_000, "max_tool_calls": 9_000},
+        {"metadata": {"max_tokens": 9_000}, "tools": [{"name": "f", "input_schema": {"max_length": 9_000}}]},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"maxLength": 9_000}}}},
+        {"provider": {"max_price": {"prompt": 1}}, "max_context_tokens": 9_000},
+    ],
+    ids=str,
+)
+def test_other_limits_are_no_output_limits(more: dict[str, Any]) -> None:
+    assert read(**more).max_output == 5
+
+
+@pytest.mark.parametrize("key", ["numResults", "candidateCount", "num_completions"])
+def test_answers_by_other_names_are_reserved(key: str) -> None:
+    assert read(**{key: 7}).choices == 7
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"providerOptions": {"openai": {"serviceTier": "priority"}}},
+        {"provider_options": {"anthropic": {"speed": "fast"}}},
+        {"serviceTier": "priority"},
+    ],
+    ids=str,
+)
+def test_a_dearer_tier_is_refused_wherever_it_is_named(more: dict[str, Any]) -> None:
+    with pytest.raises(Refusal, match="price that is not known"):
+        read(**more)
+    assert read(audio={"speed": 1.5}, providerOptions={"openai": {"serviceTier": "flex"}}).models == ("m",)
+
+
+@pytest.mark.parametrize(
     "key",
     [
         *("organization", "vertex_credentials", "aws_bedrock_runtime_endpoint", "kv_transfer_params"),
@@ -538,6 +595,11 @@ def test_output_limits_of_other_spellings_are_reserved(key: str) -> None:
             "adapters",
             "draft_model",
         ),
+        # A client cannot have a proxy run a request again, or pretend that its model failed.
+        *("num_retries", "max_retries", "retry_policy", "retry", "numRetries", "mock_testing_fallbacks"),
+        *("default_fallbacks", "fallback_models", "litellm_credential_name", "client_secret"),
+        *("provider_specific_header", "auto_router_config", "router", "aws_external_id", "azure"),
+        *("model_info", "specific_deployment", "outputCostPerSecond"),
     ],
 )
 def test_a_request_does_not_say_who_pays_or_where_it_runs(key: str) -> None:

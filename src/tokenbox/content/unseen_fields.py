@@ -92,7 +92,7 @@ _OWN_KEYS = frozenset(
 # What the client notes for itself, which servers only store: the ids of Codex's threads and windows, for one.
 _NOTES = ("metadata", "telemetry", "tags", "labels")
 # Fields without effect on the input: those of nearly all requests, so that these take no time.
-_PLAIN = _OWN_KEYS.union(
+PLAIN_FIELDS = _OWN_KEYS.union(
     """
     model stream stream_options max_tokens max_completion_tokens max_output_tokens temperature top_p top_k n
     stop seed user frequency_penalty presence_penalty store reasoning_effort service_tier safety_identifier
@@ -119,7 +119,7 @@ def unseen_field(body: Mapping[str, Any], api: Api, seen: Collection[str]) -> st
 
     ``seen`` are the fields that the server's own count covers.
     """
-    if _PLAIN.issuperset(body):
+    if PLAIN_FIELDS.issuperset(body):
         return None
     given = body.get(INPUTS[api])
     messages = len(given) if isinstance(given, list) and api not in PROMPTED else 1
@@ -131,7 +131,7 @@ def _adding_field(body: Mapping[str, Any], api: Api, seen: Collection[str]) -> s
         return f"{_THREAD} names input that the server keeps"
     if isinstance(body.get("prompt"), dict) and api not in PROMPTED and "prompt" not in seen:
         return "prompt names a text that the server keeps"
-    for place, name, value in _fields(body):
+    for place, name, value in fields_in(body):
         does = None if len(name) > _LONGEST_NAME else _effect(name)
         if does is None or _is_off(name, value):
             continue
@@ -154,7 +154,7 @@ def inside(value: object, path: str) -> Any:  # noqa: ANN401  # JSON
     return value
 
 
-def _fields(body: Mapping[str, Any]) -> Iterator[tuple[Place, str, Any]]:
+def fields_in(body: Mapping[str, Any]) -> Iterator[tuple[Place, str, Any]]:
     """Yield the place, the name and the value of each field that servers read, at any depth.
 
     A bare ``id`` is named as the object around it.
@@ -178,7 +178,7 @@ def _effect(name: str) -> tuple[str, bool] | None:
     listed = _FIELDS.get(name)
     if listed is not None:
         return listed
-    words = _words(name)
+    words = words_of(name)
     if (listed := _FIELDS.get("_".join(words))) is not None:
         return listed
     among = frozenset(words)
@@ -193,10 +193,11 @@ def _effect(name: str) -> tuple[str, bool] | None:
 
 def scales_images(name: str) -> bool:
     """Whether a field of this name sets the size of an image, as Qwen, InternVL and MiniCPM have it."""
-    return not _SCALING.isdisjoint(_words(name))
+    return not _SCALING.isdisjoint(words_of(name))
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
+    """Return the words of a field's name, in lower case, in any notation."""
     return [word.lower() for word in _WORD_START.split(name) if word]
 
 

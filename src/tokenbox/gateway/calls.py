@@ -11,20 +11,21 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.content.unseen import FILE_MARKS, unseen_input
+from tokenbox.content.unseen_fields import PLAIN_FIELDS
 from tokenbox.gateway.fields import (
     CHOICES,
     CHOICES_FIELDS,
     FALLBACKS,
     FALLBACKS_FIELDS,
-    OPERATOR_FIELDS,
     OTHER_LIMITS,
     REASONING_BESIDE,
     REASONING_BUDGETS,
     REASONING_WITHOUT_LIMIT,
-    ROUTING_FIELDS,
     check_fields,
     check_prices,
     outer,
+    output_limits,
+    routing_field,
 )
 from tokenbox.gateway.refusals import invalid_request
 from tokenbox.gateway.strict_json import json_text, read_object
@@ -207,13 +208,13 @@ def call_of(
 
 def _fallbacks(body: Mapping[str, Any], *, takes_objects: bool) -> tuple[str, ...]:
     """Return the other models that may answer. Raises :class:`Refusal` (400) for anything but names."""
-    if ROUTING_FIELDS.isdisjoint(body):
+    if PLAIN_FIELDS.issuperset(body):
         return ()
-    for key, given in body.items():
-        if key in OPERATOR_FIELDS and given is not None:
-            raise invalid_request(
-                f"{key} says who answers or what is sent. Leave it out: the operator sets that.", key
-            )
+    if (path := routing_field(body)) is not None:
+        raise invalid_request(
+            f"{path} says who answers or what is sent. Leave it out: the operator sets that.",
+            path.partition(".")[0],
+        )
     found: list[str] = []
     for key in FALLBACKS:
         value = at(body, key)
@@ -254,12 +255,11 @@ def with_value(value: Any, path: Sequence[str | int], new: Any) -> Any:  # noqa:
     return copy
 
 
-def _fallback_limits(body: Mapping[str, Any]) -> Iterator[int | None]:
-    """Yield the output limits of fallbacks, which replace those of the request."""
+def _fallback_budgets(body: Mapping[str, Any]) -> Iterator[int | None]:
+    """Yield the budgets for reasoning of fallbacks, which replace that of the request."""
     if FALLBACKS_FIELDS.isdisjoint(body):
         return
     for item in (item for path in FALLBACKS for item in at(body, path) or () if isinstance(item, dict)):
-        yield _limit(item, "max_tokens")
         yield _limit(item, "thinking.budget_tokens")
 
 
@@ -304,24 +304,27 @@ def _max_output(protocol: Protocol, body: dict[str, Any]) -> int | None:
     stated = [_limit(body, key, _UNLIMITED) for key in own if key in body]
     budgets: Iterable[int | None] = ()
     beside = 0
-    if not _limits_beside(own).isdisjoint(body):
-        stated += [_limit(body, path) for path in OTHER_LIMITS if path not in own]
+    if not _without_others(own).issuperset(body):
+        stated += [_tokens(path, value) for path, value in output_limits(body) if path not in own]
         budgets = (_limit(body, path, _UNLIMITED) for path in REASONING_BUDGETS)
         beside = max(0, _limit(body, REASONING_BESIDE, _UNLIMITED) or 0)
-    found = [value for value in (*stated, *_fallback_limits(body)) if value not in {None, _UNLIMITED}]
+    found = [value for value in (*stated, *_fallback_budgets(body)) if value not in {None, _UNLIMITED}]
     raised = [value for value in (*found, *budgets) if value is not None]
     return max(raised) + beside if found else None
 
 
 @cache
-def _limits_beside(own: tuple[str, ...]) -> frozenset[str]:
-    """Return the fields with limits and budgets, other than the API's own."""
-    return outer((REASONING_BESIDE, *OTHER_LIMITS, *REASONING_BUDGETS)).difference(own)
+def _without_others(own: tuple[str, ...]) -> frozenset[str]:
+    """Return the fields of nearly all requests that neither limit the output nor hold such a limit."""
+    return PLAIN_FIELDS.difference(OTHER_LIMITS, outer(REASONING_BUDGETS)).union(own)
 
 
 def _limit(body: dict[str, Any], path: str, least: int = 0) -> int | None:
     """Return the number of tokens at ``path``, or None. Raises :class:`Refusal` (400)."""
-    inner = at(body, path)
+    return _tokens(path, at(body, path), least)
+
+
+def _tokens(path: str, inner: object, least: int = 0) -> int | None:
     if inner is None:
         return None
     value = _whole(inner)

@@ -8,35 +8,41 @@ a tool's schema, arguments or metadata are the client's own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
+from tokenbox.content.message import path_of
 from tokenbox.content.unseen import KEYS_BEYOND_TEXT
-from tokenbox.content.unseen_fields import FETCHED, STORED
+from tokenbox.content.unseen_fields import FETCHED, PLAIN_FIELDS, STORED, fields_in, words_of
 from tokenbox.gateway.refusals import Refusal, invalid_request
 from tokenbox.gateway.strict_json import json_text
 
 # The number of answers, as paths. With best_of, all are generated though only n are returned. The other names
-# are those of llama.cpp, Gemini, Cohere, Transformers, Ollama and SGLang.
+# are those of llama.cpp, Gemini, Cohere, Transformers, Ollama, SGLang and AI21.
 CHOICES = tuple(
     """
-    n best_of n_cmpl candidate_count num_generations num_return_sequences options.n parameters.n
-    parameters.num_return_sequences sampling_params.n generation_config.candidate_count
-    generation_config.num_return_sequences generationConfig.candidateCount
+    n best_of n_cmpl candidate_count candidateCount num_generations num_return_sequences num_completions
+    num_choices num_responses num_samples numResults options.n parameters.n parameters.num_return_sequences
+    sampling_params.n generation_config.candidate_count generation_config.candidateCount
+    generation_config.num_return_sequences generationConfig.candidateCount generationConfig.candidate_count
     """.split()
 )
-# Output limits of other APIs (Ollama, TGI, SGLang, Gemini, Anthropic's old one), as paths. Whether the server
-# heeds them is unknown, so they are reserved.
+# Output limits of other APIs (Ollama, TGI, SGLang, Gemini, Anthropic's old one). Whether the server heeds
+# them is unknown, so they are reserved, and so is every field that is named like one, at any depth.
 OTHER_LIMITS = tuple(
     """
     max_tokens max_completion_tokens max_output_tokens n_predict num_predict max_new_tokens
-    max_tokens_to_sample options.num_predict options.n_predict sampling_params.max_new_tokens
-    parameters.max_new_tokens generation_config.max_output_tokens generationConfig.maxOutputTokens
-    generation_config.max_new_tokens parameters.max_tokens options.max_tokens maxTokens maxOutputTokens
-    maxCompletionTokens maxNewTokens max_gen_len max_length
+    max_tokens_to_sample maxTokens maxOutputTokens maxCompletionTokens maxNewTokens max_gen_len max_length
     """.split()
 )
+_OUTPUT_LIMIT = re.compile(
+    r"max(?:imum)?_(?:(?:answer|completion|gen|generated|generation|new|output|response)_)?"
+    r"(?:tokens?|len|length)(?:_to_(?:generate|sample))?"
+    r"|(?:n|num)_predict|tokens_to_generate"
+)
+# Fields of such a name that limit something else: how much of the input is read, or thought.
+_OTHER_KINDS = frozenset(("reasoning", "thinking"))
 # Budgets for reasoning within the answer. They only raise a limit. DashScope's is beside the answer.
 REASONING_BUDGETS = ("thinking.budget_tokens", "reasoning.max_tokens")
 REASONING_BESIDE = "thinking_budget"
@@ -61,18 +67,20 @@ def outer(paths: Iterable[str]) -> frozenset[str]:
 OPERATOR_FIELDS = frozenset(
     """
     extra_body extra_query extra_headers api_base base_url api_key custom_llm_provider model_list
-    user_config litellm_params organization deployment_id azure_ad_token vertex_credentials
-    aws_bedrock_runtime_endpoint aws_sts_endpoint router_settings_override kv_transfer_params
+    user_config litellm_params organization deployment_id specific_deployment model_info use_xai_oauth
+    provider_specific_header router_settings_override kv_transfer_params
     ec_transfer_params bootstrap_host bootstrap_room billing_policy additional_drop_params
     tensorzero::extra_body tensorzero::extra_headers tensorzero::credentials tensorzero::params
     tensorzero::variant_name tensorzero::internal_dynamic_variant_config tensorzero::provider_tools
-    context_window_fallback_dict headers aws_region_name aws_role_name aws_session_name aws_profile_name
-    aws_access_key_id aws_secret_access_key aws_session_token aws_web_identity_token vertex_project
-    vertex_location watsonx_region_name region_name api_version input_cost_per_token
-    output_cost_per_token input_cost_per_second output_cost_per_second mock_response lora_path
+    context_window_fallback_dict headers region_name api_version mock_response lora_path
     lora_request adapters draft_model
     """.split()
 )
+# Words in the names of more such fields: retries run a request again, a mocked failure runs it elsewhere.
+_OPERATOR_WORDS = frozenset("retry retries router mock credential credentials secret".split())
+_OWN_PRICE = frozenset(("cost", "per"))
+_CLOUDS = frozenset("aws azure bedrock sagemaker vertex watsonx".split())
+_FALLBACK_WORDS = frozenset(("fallback", "fallbacks"))
 _LONGEST_QUERY = 2_048
 _INNER_NAME = re.compile(r"[\[.]")
 # Keys of a server in a query, by which a client would choose whom it pays.
@@ -88,7 +96,6 @@ PRICED = {
     "speed": ("standard",),
     "inference_geo": ("global",),
 }
-_PRICED_FIELDS = frozenset(PRICED)
 # Keys that affect what is read, counted or charged, or which model answers.
 _KNOWN = frozenset(
     """
@@ -183,6 +190,38 @@ def _check_spelling(value: Mapping[str, Any], by_folded: Mapping[str, str], name
             raise invalid_request(f"{key[:60]!r} is spelled {known!r}. Send it so, or leave it out.", known)
 
 
+def output_limits(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the value of each field that is named like an output limit."""
+    for place, name, value in fields_in(body):
+        if isinstance(place, tuple) and place[0] in _OTHER_KINDS:
+            continue
+        if _OUTPUT_LIMIT.fullmatch("_".join(words_of(name))):
+            yield path_of(place), value
+
+
+def routing_field(body: Mapping[str, Any]) -> str | None:
+    """Return the path of a field that only the operator may set; None without one."""
+    for key, value in body.items():
+        if value is not None and is_operators(key):
+            return key
+    for place, name, value in fields_in(body):
+        path = path_of(place)
+        names_models = isinstance(value, (dict, list, str)) and bool(value) and path not in FALLBACKS
+        words = words_of(name)
+        if names_models and not _FALLBACK_WORDS.isdisjoint(words) and "token" not in words:
+            return path
+    return None
+
+
+def is_operators(name: str) -> bool:
+    """Whether only the operator may set a field of this name."""
+    if name in OPERATOR_FIELDS:
+        return True
+    words = words_of(name)
+    of_cloud = not _CLOUDS.isdisjoint(words[:1])
+    return of_cloud or not _OPERATOR_WORDS.isdisjoint(words) or _OWN_PRICE.issubset(words)
+
+
 def check_query(query: bytes) -> None:
     """Refuse fields that belong into the body, which is what is counted (400), and long queries (414).
 
@@ -205,22 +244,29 @@ def check_query(query: bytes) -> None:
                 f"{field} is in the query, which servers write to their logs. "
                 "Send the key as `Authorization: Bearer KEY`."
             )
-        known = _IN_BODY.get(field)
+        known = field if is_operators(field) and field != "api-version" else _IN_BODY.get(field)
         if known is not None:
             raise invalid_request(f"{known} is in the query. Send it in the body.", known)
 
 
 def check_prices(body: Mapping[str, Any]) -> None:
     """Refuse what costs more than the price that quotas and the ledger charge (403)."""
-    if _PRICED_FIELDS.isdisjoint(body):
-        return
     for key, known in PRICED.items():
-        value = body.get(key)
-        if value is not None and not (isinstance(value, str) and value in known):
-            raise Refusal(
-                403,
-                "service_tier_unpriced",
-                f"{key} {json_text(value)} has a price that is not known here. "
-                f"Use one of: {', '.join(known)}.",
-                key,
-            )
+        if (value := body.get(key)) is not None and value not in known:
+            raise _unpriced(key, value, known)
+    if PLAIN_FIELDS.issuperset(body):
+        return
+    # Proxies take the options of each provider in objects, and in their notation.
+    for place, name, value in fields_in(body):
+        found = PRICED.get("_".join(words_of(name)))
+        if found is not None and isinstance(value, str) and value not in found:
+            raise _unpriced(path_of(place), value, found)
+
+
+def _unpriced(path: str, value: object, known: Sequence[str]) -> Refusal:
+    return Refusal(
+        403,
+        "service_tier_unpriced",
+        f"{path} {json_text(value)} has a price that is not known here. Use one of: {', '.join(known)}.",
+        path.partition(".")[0],
+    )
