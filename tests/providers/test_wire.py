@@ -219,3 +219,40 @@ async def test_a_request_that_is_cancelled_as_its_answer_begins_closes_its_conne
     async with asyncio.timeout(SECONDS):
         await closed.wait()
     server.close()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2"
+
+
+@pytest.mark.parametrize(
+    ("begins", "goes_on"),
+    [
+        (CHUNKED + b"\r\n{}\r\n0\r\n", b"x: y\r\n" * 10_000),
+        (CHUNKED + b"\r\n{}\r\n0\r\nx: ", b"y" * 60_000),
+        (CHUNKED + b";x=", b"y" * 60_000),
+        (b"HTTP/1.1 200 OK\r\nx: ", b"y" * 60_000),
+    ],
+    ids=["trailers", "a trailer", "an extension", "a header"],
+)
+@in_loop
+async def test_what_is_no_body_has_a_bound(begins: bytes, goes_on: bytes) -> None:
+    """The parser would gather a trailer without end, and copy all of it for each piece that comes."""
+    sent = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(begins)
+        with suppress(ConnectionError):
+            while sent < 50_000_000:
+                writer.write(goes_on)
+                sent += len(goes_on)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    wire = Wire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", Bounds())
+    with pytest.raises(BrokenAnswer, match="garbled"):
+        await (await wire.request("POST", b"/", [], b"")).read(100)
+    assert sent < 50_000_000
+    server.close()

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 KEEP_SECONDS = 3.0
 # The delay before the next address of a host is tried in parallel (RFC 8305).
 _NEXT_ADDRESS_SECONDS = 0.25
-# The size limit of a response head, and the unread bytes of a body at which reading pauses.
+# The most bytes without any of a body: of a response head, of trailers, or around a chunk. And the unread
+# bytes of a body at which reading pauses.
 _MAX_HEAD = 256 << 10
 _HIGH_WATER = 256 << 10
 _CONTINUE = range(100, 200)
@@ -207,7 +208,7 @@ class WireConnection(asyncio.Protocol):
     def _reset(self) -> None:
         self.status = 0
         self.raw_headers: list[tuple[bytes, bytes]] = []
-        self._head_size = 0
+        self._size_without_body = 0
         self._has_head = False
         self._may_keep = False
         self._is_whole = False
@@ -242,7 +243,7 @@ class WireConnection(asyncio.Protocol):
             self.close()
             raise
         if not self._has_head:
-            raise NotRead if self._is_unread and not self._head_size else self._error()
+            raise NotRead if self._is_unread and not self._size_without_body else self._error()
         return self
 
     async def piece(self) -> bytes:
@@ -324,11 +325,10 @@ class WireConnection(asyncio.Protocol):
         if not self.is_open:
             return
         self._deadline = self._loop.time() + self._bounds.idle_seconds
-        if not self._has_head:
-            self._head_size += len(data)
-            if self._head_size > _MAX_HEAD + _HIGH_WATER:
-                self._fail(Failure.GARBLED)
-                return
+        self._size_without_body += len(data)
+        if self._size_without_body > _MAX_HEAD + _HIGH_WATER:
+            self._fail(Failure.GARBLED)
+            return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -373,6 +373,7 @@ class WireConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         if self._is_whole:
             return
+        self._size_without_body = 0
         self._pieces.append(body)
         self._waiting_size += len(body)
         if self._waiting_size > _HIGH_WATER and not self._is_paused:
