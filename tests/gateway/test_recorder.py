@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
-from datetime import UTC, datetime
+import resource
+import threading
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +19,7 @@ from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.recorder import CallRecorder
 from tokenbox.gateway.relay import CallOutcome
 from tokenbox.gateway.services import GatewayServices, _cached_prices
-from tokenbox.gateway.spool import Spool
+from tokenbox.gateway.spool import Spool, SpoolError
 from tokenbox.ledger.call import Outcome
 from tokenbox.ledger.usage import Usage
 from tokenbox.store.errors import StoreBusy
@@ -53,7 +55,7 @@ def books_in(folder: Path, price: Price | None = None) -> tuple[CallRecorder, Ta
         lambda *_: price,
         lambda: cast("Any", table),
         lambda *_: None,
-        lambda: None,
+        lambda _: None,
     )
     return recorder, table
 
@@ -225,3 +227,56 @@ def test_a_call_has_its_end_in_the_ledger_though_its_figures_cannot_be_added(tmp
         GatewayServices.observe(cast("GatewayServices", services), request, None)
     recorder.drain()
     assert [call.outcome for call in table.calls] == [Outcome.DONE]
+
+
+def test_a_line_that_a_full_disk_cut_off_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    """The disk had no room for the end of the line either."""
+    spool = Spool(tmp_path)
+    spool.append(b'{"id": "a"}')
+    (path,) = tmp_path.iterdir()
+    room = path.stat().st_size + 5
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        for _ in range(2):
+            with pytest.raises(SpoolError):
+                spool.append(b'{"id": "b"}')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    spool.append(b'{"id": "c"}')
+    taken: list[dict[str, Any]] = []
+
+    def take(entries: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        taken.extend(entries)
+        return ()
+
+    spool.drain(take)
+    spool.close()
+    assert taken == [{"id": "a"}, {"id": "c"}]
+
+
+def test_a_clock_that_is_set_ahead_for_a_while_deletes_no_quota(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tokenbox.gateway.recorder.DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr("tokenbox.gateway.recorder.CLEAN_SECONDS", 0.0)
+    times = iter((NOON, NOON + timedelta(days=365)))
+    cleaned: list[datetime] = []
+    is_cleaned = threading.Event()
+
+    def clean(before: datetime) -> None:
+        cleaned.append(before)
+        is_cleaned.set()
+
+    recorder = CallRecorder(
+        Spool(tmp_path),
+        lambda: next(times, NOON),
+        lambda *_: None,
+        lambda: cast("Any", Table()),
+        lambda *_: None,
+        clean,
+    )
+    recorder.start()
+    assert is_cleaned.wait(SECONDS)
+    recorder.stop()
+    assert max(cleaned) < NOON + timedelta(days=1)

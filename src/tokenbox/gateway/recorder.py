@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
@@ -38,7 +38,8 @@ class CallRecorder:
     """Writes records to the spool, and drains the spool into the store in a thread.
 
     ``calls`` returns the store's table of calls. ``settle`` settles a reservation of quotas. ``clean``
-    deletes expired data of the store, once an hour.
+    deletes data of the store that expired before a time, once an hour. A clock that is set ahead for a while
+    deletes nothing: that time is not later than the time since the start makes it.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class CallRecorder:
         price: Callable[[str, date], Price | None],
         calls: Callable[[], Calls],
         settle: Callable[[str, Sequence[Take]], None],
-        clean: Callable[[], object],
+        clean: Callable[[datetime], object],
     ) -> None:
         self._spool = spool
         self._clock = clock
@@ -56,7 +57,8 @@ class CallRecorder:
         self._calls = calls
         self._settle = settle
         self._clean = clean
-        self._cleaned_at = float("-inf")
+        self._cleaned_at = self._started_at = time.monotonic()
+        self._started = clock()
         self._wake = threading.Event()
         self._stop_by: float | None = None
         self._thread: threading.Thread | None = None
@@ -177,7 +179,8 @@ class CallRecorder:
                 now = time.monotonic()
                 if now - self._cleaned_at > CLEAN_SECONDS:
                     self._cleaned_at = now
-                    self._clean()
+                    passed = timedelta(seconds=now - self._started_at)
+                    self._clean(min(self._clock(), self._started + passed))
                 pause, self.failures = DRAIN_SECONDS, 0
             except Exception:  # noqa: BLE001  # a thread that ended here would never drain anything again
                 self.failures += 1

@@ -332,10 +332,10 @@ class GatewayServices:
         question = self.stores.quotas.settle(reservation, takes)
         asyncio.run_coroutine_threadsafe(question, self._loop).result()
 
-    def _delete_expired(self) -> None:
+    def _delete_expired(self, now: datetime) -> None:
         """Delete windows of quotas that ended a day ago, from the recorder's thread. Redis expires them."""
         if isinstance(self.stores.quotas, SqlQuotas):
-            self.stores.quotas.forget_before(time_text(now() - timedelta(days=1)))
+            self.stores.quotas.forget_before(time_text(now - timedelta(days=1)))
 
     def _load_vocabulary(self) -> None:
         """Begin to load the vocabulary of OpenAI's models, so that no client waits the seconds it takes."""

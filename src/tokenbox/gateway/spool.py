@@ -39,6 +39,8 @@ class Spool:
         self.folder = Path(folder)
         self._lock = threading.Lock()
         self._written = 0
+        # Whether the last line of the file was cut off by a full disk: the next one ends it first.
+        self._is_cut = False
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path, self._descriptor = self._new()
@@ -50,16 +52,15 @@ class Spool:
 
     def append(self, entry: bytes) -> None:
         """Append an entry, a JSON object. Raises :class:`SpoolError` if it cannot be written."""
-        line = entry + b"\n"
         with self._lock:
+            line = b"\n" * self._is_cut + entry + b"\n"
             try:
                 written = os.write(self._descriptor, line)
-                if written != len(line):
-                    # A full disk took part of it: end the line, so that the next one is separate.
-                    os.write(self._descriptor, b"\n")
-                    raise OSError(28, "No space left on device")  # noqa: TRY301  # handled as the write that it foresees
             except OSError as error:
                 raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
+            self._is_cut = written != len(line)
+            if self._is_cut:
+                raise SpoolError(f"{self.folder}: No space left on device.", folder=str(self.folder))
             self._written += 1
 
     def drain(self, take: Take) -> int:
@@ -99,7 +100,7 @@ class Spool:
             if self._written:
                 finished = self._descriptor
                 self._path, self._descriptor = self._new()
-                self._written = 0
+                self._written, self._is_cut = 0, False
                 _close(finished)
 
     def _new(self) -> tuple[Path, int]:
