@@ -664,6 +664,11 @@ def test_headers_that_reroute_do_not_travel_with_the_operators_key() -> None:
         b"openai_organization": b"org-other",
         b"anthropic-workspace-id": b"wrkspc_other",
         b"anthropic-user-profile-id": b"profile_other",
+        b"x-goog-user-project": b"other",
+        b"x-hf-bill-to": b"other",
+        b"x-pass-anthropic-beta": b"x",
+        b"x-amzn-bedrock-service-tier": b"priority",
+        b"x-vertex-ai-llm-shared-request-type": b"priority",
     }
     assert not routing.keys() & forwarded(routing, "sk-own").keys()
     assert forwarded({b"x-litellm-tags": b"mine", b"session_id": b"1"}, None).keys() >= {
@@ -682,6 +687,9 @@ def test_headers_that_change_path_method_or_body_do_not_travel_at_all() -> None:
         b"transfer_encoding": b"chunked",
         b"x_api_key": b"x",
         b"x_tokenbox_mode": b"observe",
+        b"x-envoy-max-retries": b"100",
+        b"x-envoy-hedge-on-per-try-timeout": b"true",
+        b"l5d-dst-override": b"other:80",
     }
     assert not headers.keys() & forwarded(headers, None).keys()
 

@@ -60,13 +60,18 @@ _CORS = b"access-control-"
 ACCOUNT_HEADERS = frozenset(
     b"""
     openai-organization openai-project anthropic-organization-id anthropic-workspace-id
-    anthropic-user-profile-id azureml-model-deployment
+    anthropic-user-profile-id azureml-model-deployment x-goog-user-project x-hf-bill-to
     """.split()
 )
-# Headers by which proxies choose the server, the model or the account: with the operator's key, the
-# operator's to set (Portkey, Helicone, Cloudflare, LiteLLM, Bifrost).
-ROUTING_PREFIXES = (b"x-portkey-", b"helicone-", b"cf-aig-", b"x-litellm-", b"x-bf-")
+# Headers by which proxies choose the server, the model, the account or a dearer tier: with the operator's key,
+# the operator's to set (Portkey, Helicone, Cloudflare, LiteLLM, Bifrost, Bedrock, Vertex AI).
+ROUTING_PREFIXES = (
+    *(b"x-portkey-", b"helicone-", b"cf-aig-", b"x-litellm-", b"x-pass-", b"x-bf-"),
+    *(b"x-amzn-bedrock-", b"x-vertex-ai-"),
+)
 OWN_PREFIX = b"x-tokenbox-"
+# By headers of these, meshes run a request again, at several servers, or at another one (Envoy, Linkerd).
+_MESH_PREFIXES = (b"x-envoy-", b"l5d-")
 WITHHELD = b"[key withheld]"
 # The most bytes of an answer to one of the gateway's own requests, and how long it may take.
 _MAX_REPLY = 64 << 20
@@ -341,7 +346,7 @@ class Upstream:
         """Return the request's headers for the server: with the upstream's key, else with ``client_auth``."""
         dropped = NOT_FORWARDED | _of_connection(headers.get(b"connection"))
         key = self.settings.key
-        prefixes: tuple[bytes, ...] = (OWN_PREFIX,)
+        prefixes: tuple[bytes, ...] = (OWN_PREFIX, *_MESH_PREFIXES)
         if key is not None:
             dropped = dropped | ACCOUNT_HEADERS
             prefixes += ROUTING_PREFIXES
