@@ -63,8 +63,8 @@ ACCOUNT_HEADERS = frozenset(
     anthropic-user-profile-id azureml-model-deployment x-goog-user-project x-hf-bill-to
     """.split()
 )
-# Headers by which proxies choose the server, the model, the account or a dearer tier: with the operator's key,
-# the operator's to set (Portkey, Helicone, Cloudflare, LiteLLM, Bifrost, Bedrock, Vertex AI).
+# Headers by which proxies choose the server, model, account or a dearer tier: with the operator's key, the
+# operator's to set (Portkey, Helicone, Cloudflare, LiteLLM, Bifrost, Bedrock, Vertex AI).
 ROUTING_PREFIXES = (
     *(b"x-portkey-", b"helicone-", b"cf-aig-", b"x-litellm-", b"x-pass-", b"x-bf-"),
     *(b"x-amzn-bedrock-", b"x-vertex-ai-"),
