@@ -130,9 +130,15 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
 ) -> Fitted[T]:
     """Return the messages that fit into ``budget`` tokens as one request: the same objects, in order.
 
-    ``model``: counts the request with this model's chat format. ``fields``: the request's other fields.
-    ``tokenizer``: a tokenizer or a chat format to use instead. The other options are those of
-    :func:`tokenbox.conversation.fit`. ``proof`` and ``source`` are as for :func:`layout`.
+    docs/conversations.md ("The rules") has what stays and what leaves first. ``budget``: for the complete
+    request; None: only ``max_turns`` limits it. ``model``: counts with this model's chat format.
+    ``tokenizer``: a tokenizer or a chat format to use instead. ``tools``, ``response_format``, ``fields``:
+    what is sent along. ``max_turns``: the most exchanges. ``low_water``: once over the budget, reduce to this
+    share of it, or ``"auto"`` (docs/caching.md). ``steps``: the reductions that are allowed.
+    ``keep_results``: mask the newest N tool results last. ``pinned``: places in the list of messages that
+    stay. ``query``: a text, or ``"last"`` for the last user message; keeps the messages that match it best.
+    ``media_tokens``, ``markers``: as for :func:`count`. ``handles``: name omitted texts by a handle for
+    ``Fitted.expand``. ``proof``, ``source``: as for :func:`layout`.
 
     Raises ``ContextCriticalOverflow`` if the messages that must stay do not fit, ``InvalidMessage``,
     ``InvalidBudget``, ``UndeclaredCost``, ``TemplateError``, a ``TokenizerError`` and errors of ``proof``.
@@ -193,9 +199,12 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
 
     ``tokenizer``: a name such as ``"o200k_base"``, a tokenizer, any function from a text to its count, or a
     chat format. With a chat format, or with ``model`` and sections that all have a role, sections are
-    messages: the budget applies to the request, and ``messages()`` costs ``total``. The other options are
-    those of :func:`tokenbox.compose.sections.layout`. ``proof`` is called with the ``Evidence`` of the
-    layout, its refusal or its failure (docs/proof.md); ``source`` is the name of the sections in it.
+    messages: the budget applies to the request, and ``messages()`` costs ``total``. ``separator``: the text
+    between sections. ``policy``: ``"facet"`` drops sections that do not fit; ``"degrade"`` first uses smaller
+    forms, then cuts each section down to its ``min``. ``groups``: bounds that sections share, by name.
+    ``reclaim``: after cutting, restore what then fits. ``cache``: of counts; the default is one per process.
+    ``proof`` is called with the ``Evidence`` of the layout, its refusal or its failure (docs/proof.md);
+    ``source`` is the name of the sections in it.
 
     Raises ``ContextCriticalOverflow`` if the critical sections alone do not fit, ``InvalidSection`` and
     ``InvalidBudget`` for bad input, a ``TokenizerError``, and any error of ``proof``.
@@ -274,8 +283,14 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blo
 ) -> BlockLayout:
     """Render typed blocks as one text, within ``budget`` tokens if one is given (docs/blocks.md).
 
-    ``model`` or ``tokenizer`` counts tokens. The other options are those of
-    :func:`tokenbox.compose.blocks.render_blocks`; ``proof`` and ``source`` are as for :func:`layout`.
+    ``model`` or ``tokenizer`` counts tokens. ``mode``: ``xml``, ``markdown``, ``minimal`` or a renderer of
+    yours. ``verbosity``: ``adaptive`` gives each block the best form that fits; ``full`` and ``summary``
+    ignore the budget. ``include_types``: only these types. ``soft``: critical blocks are full even over the
+    budget, by at most the largest of them. ``summarize``: called for a block without a summary, only if one
+    could be shown. ``cache``, ``proof``, ``source``: as for :func:`layout`.
+
+    Raises ``EmptyInput`` if there is nothing to show, ``NothingFits``, ``ContextCriticalOverflow`` if the
+    critical blocks alone do not fit, ``InvalidContent`` and ``InvalidBudget``.
     """
     from tokenbox.compose.blocks import checked_blocks  # a layout does not use blocks
     from tokenbox.proof.calls import proven
@@ -311,8 +326,12 @@ def select(  # noqa: PLR0913  # each is an option of its own
 
     ``chunks``: strings, mappings with ``text`` (and ``id``, ``title``, ``summary`` or ``forms``, ``score``,
     ``priority``), :class:`~tokenbox.compose.selection.Chunk` objects, or documents of a library. ``query``:
-    the question that they should answer. The other options and the errors are those of
-    :func:`tokenbox.compose.selection.select`.
+    the question that they should answer; a chunk's own ``score`` overrides it. ``order``: ``given``, or
+    ``worth`` for the best last. ``copies``: also show near-duplicates. ``scorer``: a function of (query,
+    texts), the name of an entry point of ``tokenbox.scorers``, or ``module:function``.
+
+    Raises ``ContextCriticalOverflow`` if the critical chunks do not fit, ``InvalidContent``,
+    ``ScorerProblem`` and ``InvalidBudget``.
     """
     from tokenbox.compose.selection import select as selected  # a layout does not use scorers
 

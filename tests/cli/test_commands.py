@@ -457,6 +457,35 @@ def test_a_table_that_is_too_wide_for_a_terminal_becomes_blocks(tmp_path: Path) 
     assert max(map(len, seen.splitlines())) <= 30
 
 
+def test_a_table_that_would_split_the_names_of_most_rows_becomes_blocks(tmp_path: Path) -> None:
+    narrow, _ = on_terminal("models", "gpt-4o", folder=tmp_path, COLUMNS="80", TERM="dumb")
+    assert "\ngpt-4o-mini-search-preview\n  window " in narrow
+    wide, _ = on_terminal("models", "gpt-4o", folder=tmp_path, COLUMNS="120", TERM="dumb")
+    assert "\ngpt-4o-mini-search-preview " in wide
+    assert "\n  window " not in wide
+
+
+def test_help_is_the_same_plain_text_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
+    seen, _ = on_terminal("pack", "--help", folder=tmp_path, COLUMNS="80")
+    assert seen.encode() == run("pack", "--help", folder=tmp_path).stdout
+    widest, _ = on_terminal("pack", "--help", folder=tmp_path, COLUMNS="200")
+    assert max(map(len, widest.splitlines())) <= 100  # a longer line is hard to read
+
+
+@pytest.mark.parametrize(
+    ("model", "about"),
+    [
+        ("mistral-large-latest", "(estimate). With the model's vocabulary it is exact: --tokenizer file:"),
+        ("claude-sonnet-4-5", "(estimate): claude-sonnet-4-5 has no public vocabulary"),
+        ("gpt-4o", "(exact)\n"),
+    ],
+)
+def test_a_terminal_says_how_an_estimate_becomes_exact(model: str, about: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two")
+    seen, _ = on_terminal("count", "a.txt", "--model", model, folder=tmp_path, TERM="dumb")
+    assert about in seen
+
+
 def test_on_a_terminal_the_text_is_still_only_the_text(document: Path) -> None:
     seen, _ = on_terminal("layout", "p.toml", folder=document.parent)
     assert seen == "one\r\ntwo\n\u2028"

@@ -56,6 +56,13 @@ def test_models_say_what_they_can_take(gateway: RunningGateway) -> None:
     assert gateway.post("/v1/models/stub", {}).headers["allow"] == "GET, HEAD"
 
 
+def test_a_path_without_its_version_is_refused_with_the_right_one(gateway: RunningGateway) -> None:
+    refused = gateway.post("/chat/completions", {})
+    assert (refused.status, refused.json["error"]["code"]) == (404, "not_found")
+    assert refused.json["error"]["message"].endswith("The base URL ends in /v1: /v1/chat/completions")
+    assert gateway.post("/nothing", {}).json["error"]["message"].endswith("/openapi.json lists the routes.")
+
+
 @pytest.mark.slow
 def test_a_key_sees_the_models_that_it_may_use(shared_gateways: Gateways, upstream: Stub) -> None:
     options = ["--database", str(shared_gateways.folder / "scoped.db")]

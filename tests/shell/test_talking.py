@@ -188,7 +188,7 @@ def test_meta_commands_never_reach_the_model(start: Begin, llama: LlamaServer) -
         ":cost detail",
         ":models",
         ":config",
-        ":nonsense",
+        ":add notes.md",
         ":tokens secret words",
         "/context",
         "/EXIT",
@@ -198,6 +198,7 @@ def test_meta_commands_never_reach_the_model(start: Begin, llama: LlamaServer) -
     assert session.context.messages()[0]["content"] == "hello"
     assert len(session.context.messages()) == 2
     assert [error.code for error in heard.problems] == ["unknown_meta"] * 3
+    assert heard.problems[0].message == "there is no command :add. Did you mean :file?"
     assert heard.problems[1].message == (
         "a command begins with a colon: :context. To send the text: \\/context"
     )

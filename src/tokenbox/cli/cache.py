@@ -79,7 +79,7 @@ def _line(number: int, change: PrefixChange | None) -> str:
 
 
 def _requests(file: str) -> list[dict[str, Any]]:
-    """Return the requests in a file: one as JSON, a list of them, or JSON lines."""
+    """Return the requests in a file: one as JSON, a list of them, JSON lines, or the messages of one."""
     text = read_syntax(file)
     try:
         found = json.loads(text)
@@ -89,6 +89,8 @@ def _requests(file: str) -> list[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             problem = syntax_problem(error)
             raise UsageProblem(f"{shown_name(file)} is neither JSON nor JSON lines: {problem}.") from None
+    if isinstance(found, list) and found and all(isinstance(item, dict) and "role" in item for item in found):
+        return [{"messages": found}]
     bodies = found if isinstance(found, list) else [found]
     for number, body in enumerate(bodies):
         if not isinstance(body, dict):

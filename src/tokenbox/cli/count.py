@@ -76,7 +76,7 @@ def count(
     if as_json:
         write_record("count", _record(counts, counter.identity))
     else:
-        _show(counts, counter.identity)
+        _show(counts, counter.identity, model)
     for failed in counts:
         if failed.error is not None:
             report(failed.error)
@@ -214,11 +214,21 @@ def _record(counts: list[FileCount], identity: TokenizerIdentity) -> dict[str, o
     }
 
 
-def _show(counts: list[FileCount], identity: TokenizerIdentity) -> None:
+def _show(counts: list[FileCount], identity: TokenizerIdentity, model: str | None) -> None:
     """Show a line for each file and, for several files, the total."""
     rows = [(c.count.total, c.count.exact, c.file) for c in counts if c.count is not None]
     if len(counts) > 1:
         some = "" if len(rows) == len(counts) else f" ({len(rows)} of {len(counts)} files)"
         exact = all(exact for _, exact, _ in rows) and identity.exact
         rows.append((sum(total for total, _, _ in rows), exact, f"total{some}"))
-    terminal.show_counts(rows, identity)
+    terminal.show_counts(rows, identity, _way_to_exact(model, identity))
+
+
+def _way_to_exact(model: str | None, identity: TokenizerIdentity) -> str:
+    """Return how the counts of a model without a vocabulary here become exact."""
+    if model is None or identity.name != registry.UNKNOWN:
+        return ""
+    family = tokenbox.catalog.tokenizer_family(model)
+    if family is not None and family.name is None:
+        return f": {printable(model)} has no public vocabulary"
+    return ". With the model's vocabulary it is exact: --tokenizer file:tokenizer.json"

@@ -169,7 +169,9 @@ def _without_head(fitted: Fitted[Any], given: int) -> list[Any]:
 def _budget_of(model: str | None) -> int:
     """Return the input limit of a model by the settings: its window less the output reserve and headroom."""
     if model is None:
-        raise UsageProblem("no model is named. Give the budget: --budget 8000")
+        raise UsageProblem(
+            "no model is named, so its limit is unknown. Name it: --model gpt-4o, or give --budget 8000"
+        )
 
     return tokenbox.ctx.limits_of(model).input_limit
 

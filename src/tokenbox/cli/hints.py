@@ -155,6 +155,7 @@ _EXAMPLES: Final[Mapping[str, str]] = {
     "inspect": "tokenbox inspect prompt.toml --open",
     "batch": "tokenbox batch rows.jsonl -o out --task count",
     "proof": "tokenbox proof list",
+    "proof sign": "tokenbox proof sign BUNDLE --key proof.key",
     "cache": "tokenbox cache requests.jsonl",
     "tools": "tokenbox tools request.json",
     "gateway keys create": "tokenbox gateway keys create build-server",

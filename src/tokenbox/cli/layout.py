@@ -113,7 +113,7 @@ class LayoutCommand:
         if self.jsonl:
             return
         if self.document is None:
-            raise UsageProblem("name a layout document, or - for standard input, or use --jsonl.")
+            raise UsageProblem("name a layout document, or - for standard input: tokenbox layout prompt.toml")
         if self.document == streams.STDIN and self.text_format is None:
             raise UsageProblem("a document on standard input needs --format toml, yaml or json.")
         if self.document != streams.STDIN and (self.text_format is not None or self.base is not None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -54,11 +53,7 @@ Commands: TypeAlias = Mapping[str, Callable[..., Any]]
 
 def group(about: str, commands: Commands) -> typer.Typer:
     """Return a group of commands by their names."""
-    app = typer.Typer(
-        help=about,
-        rich_markup_mode="markdown" if sys.stdout.isatty() else None,
-        no_args_is_help=True,
-    )
+    app = typer.Typer(help=about, rich_markup_mode=None, no_args_is_help=True)
     for name, command in commands.items():
         app.command(name, cls=DocumentedCommand)(reported(command))
     return app

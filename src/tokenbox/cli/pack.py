@@ -356,7 +356,7 @@ def _paths(paths: Sequence[str], *, stdin0: bool) -> list[str]:
     if stdin0:
         named += [os.fsdecode(name) for name in streams.standard_input().read().split(b"\0") if name]
     if not named:
-        raise UsageProblem("name files or folders, such as . for the current one, or use --stdin0.")
+        raise UsageProblem("name files or folders, such as the current one: tokenbox pack . --budget 8000")
     return named
 
 

@@ -107,7 +107,7 @@ def _read_messages(name: str) -> Read:
     try:
         data: Any = json.loads(streams.read_syntax(name))
     except (ValueError, RecursionError) as error:
-        problem = f"this is not valid JSON: {streams.syntax_problem(error)}"
+        problem = f"this is not valid JSON: {streams.syntax_problem(error)}. Give a text without --messages."
         raise DocumentError(problem, file=shown, code="document_syntax") from None
     body: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}
     model = body.get("model")

@@ -98,8 +98,8 @@ def figure(tokens: int, *, exact: bool) -> str:
     return f"{'' if exact else '~'}{tokens:{',' if is_seen() else ''}}"
 
 
-def show_counts(rows: Sequence[tuple[int, bool, str]], tokenizer: TokenizerIdentity) -> None:
-    """Show rows of tokens, exactness and name; a terminal also shows the tokenizer."""
+def show_counts(rows: Sequence[tuple[int, bool, str]], tokenizer: TokenizerIdentity, about: str = "") -> None:
+    """Show rows of tokens, exactness and name; a terminal adds the tokenizer and ``about``."""
     figures = [figure(tokens, exact=exact) for tokens, exact, _ in rows]
     size = max(map(len, figures), default=0)
     lines: list[Line] = [
@@ -108,7 +108,7 @@ def show_counts(rows: Sequence[tuple[int, bool, str]], tokenizer: TokenizerIdent
     ]
     if is_seen():
         kind = "exact" if tokenizer.exact else "estimate"
-        lines.append((Span(f"tokens of {tokenizer.name} ({kind})", Style.FAINT),))
+        lines.append((Span(f"tokens of {tokenizer.name} ({kind}){about}", Style.FAINT),))
     show(lines)
 
 
@@ -124,16 +124,23 @@ def show_lines(texts: Iterable[str]) -> None:
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
     """Return aligned columns. They wrap at the edge of a terminal, and never in a pipe.
 
-    A terminal that is too narrow for them gets a block of lines for each row.
+    A terminal that is too narrow for them, or for the words of most rows, gets a block of lines for each row.
     """
     drawn = charset()
     texts = [[printable(text, drawn) for text in row] for row in rows]
     room = width() if is_seen() else None
     widths = column_widths([heads, *texts], room)
-    if room is not None and sum(widths) + len(GAP) * (len(widths) - 1) > room:
+    if room is not None and (
+        sum(widths) + len(GAP) * (len(widths) - 1) > room
+        or sum(_splits_a_word(row, widths) for row in texts) > len(texts) / 2
+    ):
         return [line for row in texts for line in _block(heads, row, room)]
     lines = [_row(part, widths, Style.FAINT, Style.FAINT) for part in in_columns(heads, widths)]
     return lines + [_row(part, widths) for row in texts for part in in_columns(row, widths)]
+
+
+def _splits_a_word(row: Sequence[str], widths: Sequence[int]) -> bool:
+    return any(max(map(cells, text.split(" "))) > size for text, size in zip(row, widths, strict=True))
 
 
 def _block(heads: Sequence[str], row: Sequence[str], room: int) -> Iterator[Line]:

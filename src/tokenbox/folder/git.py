@@ -58,6 +58,7 @@ _ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",
 }
 _NO_COMMIT = f"fatal: bad revision '{HEAD}'"
+_NO_REPOSITORY = "fatal: not a git repository"
 _FILTER = re.compile(r"filter\..*\.(?:clean|process|required)\Z", re.DOTALL)
 _NO_FILTER = {"clean": "", "process": "", "required": "false"}
 _FILE = re.compile(rb"^diff --git ", re.MULTILINE)
@@ -245,6 +246,11 @@ def run_git(arguments: Sequence[str], folder: str, settings: Mapping[str, str] |
             raise GitProblem(
                 "there is no commit yet to compare with. Commit first, or leave out --diff.",
                 git=message,
+            )
+        if message.startswith(_NO_REPOSITORY):
+            raise GitProblem(
+                "this is not a git repository. Pack a clone, or leave out --diff, --history and --log.",
+                git=message[:2000],
             )
         raise GitProblem(f"git failed: {_summary(message)}", git=message[:2000])
     return ended.stdout

@@ -166,11 +166,13 @@ class Application:
                 f"{incoming.path} takes {' and '.join(allowed)}, not {incoming.method}.",
                 headers=((b"allow", ", ".join(allowed).encode()),),
             )
-        return Refusal(
-            404,
-            "not_found",
-            f"There is no {incoming.method} {incoming.path}. GET /openapi.json lists the routes.",
+        with_version = f"/v1{incoming.path}"
+        hint = (
+            f"The base URL ends in /v1: {with_version}"
+            if with_version in self._paths
+            else "GET /openapi.json lists the routes."
         )
+        return Refusal(404, "not_found", f"There is no {incoming.method} {incoming.path}. {hint}")
 
 
 class Gateway(Application):

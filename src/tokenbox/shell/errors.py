@@ -51,7 +51,8 @@ class NoModel(ShellError, code="no_model"):
         """``names``: the configured models. ``file``: the user's settings file."""
         if names:
             return cls(
-                f"no model is chosen, or it has no endpoint. Choose one with :model, of {', '.join(names)}."
+                f"no model is chosen, or it has no endpoint. Name its server with --endpoint URL or in your "
+                f"settings, or choose a configured model, in the shell with :model: {', '.join(names)}."
             )
         return cls(
             "no model is configured. Name a server with --endpoint http://127.0.0.1:8080, or add "

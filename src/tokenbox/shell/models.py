@@ -150,7 +150,10 @@ class Models:
     def _unknown(self, name: str) -> ModelNotConfigured:
         near = difflib.get_close_matches(name, self.names, 1)
         known = f"Configured models: {', '.join(self.names)}. " if self.names else ""
-        add = f"Add it: tokenbox config set {key_of_model(name, 'endpoint')} http://127.0.0.1:8080"
+        family = tokenizer_family(name)
+        by_openai = family is not None and family.name in BASELINES["gpt-bpe"]
+        endpoint = "https://api.openai.com" if by_openai else "http://127.0.0.1:8080"
+        add = f"Add it: tokenbox config set {key_of_model(name, 'endpoint')} {endpoint}"
         hint = f"Did you mean {near[0]}?" if near else f"{known}{add}"
         return ModelNotConfigured(f"no model {name!r} is configured. {hint}", name=name)
 

@@ -145,6 +145,16 @@ COMMANDS: Final[tuple[MetaCommand, ...]] = (
     MetaCommand("quit", "", "leave (or press Ctrl-D)", quit_shell),
 )
 _ALIASES: Final = {"q": "quit", "exit": "quit", "?": "help", "h": "help"}
+# Words of other shells, each with our command: offered, not executed.
+_MEANT: Final = {
+    **dict.fromkeys(("add", "read", "read-only", "attach"), "file"),
+    **dict.fromkeys(("clear", "new"), "reset"),
+    **dict.fromkeys(("summarize", "summary"), "compact"),
+    **dict.fromkeys(("usage", "price", "stats"), "cost"),
+    **dict.fromkeys(("history", "ls", "messages", "status"), "context"),
+    **dict.fromkeys(("write", "dump"), "export"),
+    "system": "set shell.system",
+}
 _BY_NAME: Final = {command.name: command for command in COMMANDS}
 
 
@@ -153,7 +163,7 @@ def find(name: str) -> MetaCommand:
     command = _BY_NAME.get(_ALIASES.get(name, name))
     if command is not None:
         return command
-    near = difflib.get_close_matches(name, _BY_NAME, 1)
+    near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _BY_NAME, 1)
     hint = f"Did you mean :{near[0]}?" if near else "See :help."
     raise UnknownMeta(f"there is no command :{name[:40]}. {hint}", name=name)
 
