@@ -85,7 +85,7 @@ Three kinds of codes are not in the table:
 * Errors of layout documents and settings have narrower codes than `document_invalid` and `config_invalid`.
   Correct the key at the file and line that the message names. The codes are {narrower}.
 * `internal_error` is a bug in tokenbox. Please report it with the lines below the message.
-* The gateway answers a refused request with [codes of its own](gateway.md#headers-and-errors).
+* The gateway answers a refused request with [codes of its own](gateway-reference.md#headers-and-errors).
 
 | code | what is wrong | what to do |
 |---|---|---|"""
