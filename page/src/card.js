@@ -21,7 +21,7 @@ export function Card({ record, entry, frame, state, steps = frame.steps ?? [] })
     if (!state || whole === null) return null;
     return isLeftOut(state.decision) ? [[0, whole.length]] : leftOut(state.ref, item.text, whole);
   }, [state, whole]);
-  if (!item) return html`<section class="card empty"><p class="faint">Choose a section in the strip or the list to see its text and why it is what it is.</p></section>`;
+  if (!item) return html`<section class="card empty"><p class="faint">Choose a part in the strip or the list to see its text, and the reason for its size.</p></section>`;
   const reasons = steps.filter((step) => step.items.includes(state.item));
   const goneCharacters = gone ? gone.reduce((sum, [start, end]) => sum + end - start, 0) : 0;
   const views = [['sent', 'Sent'], ...(whole !== null && goneCharacters ? [['cut', 'Left out marked']] : []), ...(whole !== null ? [['whole', 'Whole']] : [])];

@@ -191,12 +191,14 @@ export function Waterfall({ entry, frame, states }) {
 
 export function Legend({ entry, states }) {
   const kinds = new Map();
-  for (const state of states) {
-    if (state.decision === 'absent') continue;
-    const kind = classOf(state.decision, entry.items[state.item].critical);
-    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  for (const { decision, item } of states) {
+    if (decision === 'absent') continue;
+    const kind = classOf(decision, entry.items[item].critical);
+    const { number, names } = kinds.get(kind) ?? { number: 0, names: new Set() };
+    kinds.set(kind, { number: number + 1, names: names.add(kind === 'critical' ? kind : decision) });
   }
-  return html`<ul class="legend">${[...kinds].map(([kind, number]) => html`<li><span class=${`swatch ${kind}`} aria-hidden="true"></span>${kind} <b>${figure(number)}</b></li>`)}</ul>`;
+  // The list of parts names the decisions, so the legend does, too.
+  return html`<ul class="legend">${[...kinds].map(([kind, { number, names }]) => html`<li><span class=${`swatch ${kind}`} aria-hidden="true"></span>${[...names].join(', ')} <b>${figure(number)}</b></li>`)}</ul>`;
 }
 
 export const isShown = (state) => state.decision !== 'absent';

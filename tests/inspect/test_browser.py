@@ -277,6 +277,10 @@ def test_turns_show_tokens_cache_and_cost(browser: WebDriver, turns_page: Path) 
         browser, "return [...document.querySelectorAll('.rows .chip')].map((chip) => chip.textContent)"
     )
     assert "evicted" in chips
+    legends = run(
+        browser, "return [...document.querySelectorAll('.legend li')].map((item) => item.textContent)"
+    )
+    assert any(legend.startswith("evicted ") for legend in legends)  # as the list says, not "dropped"
 
 
 def test_of_a_thousand_sections_only_those_in_sight_are_drawn(browser: WebDriver, tmp_path: Path) -> None:
