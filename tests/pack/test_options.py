@@ -552,6 +552,16 @@ def test_an_error_names_the_smallest_budget_and_that_budget_is_enough(
     assert 20 < pack.total <= least
 
 
+def test_the_named_budget_is_enough_beside_an_empty_file(folder: Make, packed: Packed) -> None:
+    """An empty file is never chosen, and a small one only beside the room of the tree."""
+    source = packed(folder({"empty.txt": "", "small.txt": "a b c", "long.md": "one two three\n" * 90}))
+    with pytest.raises(EmptyInput) as refused:
+        pack_source(source, "o200k_base", 10)
+    least = refused.value.details["minimum_budget"]
+    assert isinstance(least, int)
+    assert pack_source(source, "o200k_base", least).total <= least
+
+
 @pytest.mark.parametrize(("size", "budget"), [(1, 400), (100, 400), (1, None)])
 def test_the_order_of_files_in_python(tmp_path: Path, size: int, budget: int | None) -> None:
     (tmp_path / "a.py").write_text("def wanted():\n    return 1\n")

@@ -175,11 +175,6 @@ class Board:
             texts.append(text)
         self.counter.count_small(texts)
 
-    @property
-    def least(self) -> int | None:
-        """The tokens of the smallest file in full."""
-        return min((candidate.full_price for candidate in self.candidates.values()), default=None)
-
     # The methods of ``ChoiceWhole``.
 
     def at_least(self, upgrade: Upgrade) -> int:

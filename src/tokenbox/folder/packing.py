@@ -203,7 +203,7 @@ class _Packer:
                 continue
             draft = self._draft(board, listing, choice)
             if not (draft.tree or draft.texts or self.source.leading or self.source.trailing):
-                return self._tree_alone(self._listing(root, max(0, free)), budget, free, board.least)
+                return self._tree_alone(self._listing(root, max(0, free)), budget, free)
             rendering = self._render(draft)
             if rendering.over:
                 # A correction by the excess alone would only use up the room left, and choose the same.
@@ -381,19 +381,18 @@ class _Packer:
             return replace(block, content=numbered(file.data.decode(), file.line_numbers()).encode())
         return block
 
-    def _tree_alone(self, listing: Listing, budget: int, free: int, smallest: int | None) -> PackedFolder:
+    def _tree_alone(self, listing: Listing, budget: int, free: int) -> PackedFolder:
         """Return as much of the tree as fits, for a budget in which no file fits.
 
-        ``smallest``: the tokens of the smallest file. Raises ``NothingFits`` with the least budget needed.
+        Raises ``NothingFits`` with a budget in which the smallest tree fits.
         """
         draft = _Draft(listing.text({}), {}, {})
         if draft.tree and not (rendering := self._render(draft)).over:
             return self._packed(draft, rendering)
-        sizes = [listing.least] if smallest is None else [listing.least, smallest]
-        least = budget - free + min(sizes)
+        least = budget - free + listing.least
         raise NothingFits(
-            f"the smallest pack of these files takes {plural(least, 'token')}, and the budget is {budget:,}. "
-            f"Raise it to {least:,} or more.",
+            f"nothing of these files fits into {plural(budget, 'token')}; a line of their tree fits into "
+            f"{least:,}. Raise the budget to {least:,} or more.",
             budget=budget,
             minimum_budget=least,
             blocks=len(self.source.files),
