@@ -67,6 +67,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -349,10 +350,11 @@ _MAX_SHOWN = 80  # a SHA-256 with its quotes is shown in full
 def shown(value: object) -> str:
     """Return the repr of a caller's value for a message, shortened; its type if it has none of its own.
 
-    Python refuses to print an integer of more than 4,300 digits.
+    A decimal number is shown as it is written. Python refuses to print an integer of more than 4,300 digits.
     """
     try:
         text = "" if type(value).__repr__ is object.__repr__ else repr(value)
+        text = str(value) if isinstance(value, Decimal) else text
     except (ValueError, RecursionError):
         text = ""
     if not text:

@@ -9,10 +9,11 @@ from fractions import Fraction
 
 from tokenbox.content.weight import weight_text
 from tokenbox.errors import InvalidSection, shown
-from tokenbox.integers import MAX_INTEGER, whole
+from tokenbox.integers import MAX_INTEGER, meant_figure, whole
 from tokenbox.records import to_record
 
-_PERCENT = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,20}|/[1-9][0-9]{0,19})? ?%")
+# A share of the budget as text, as in layout.schema.json.
+_PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?|[0-9]{1,20}/[1-9][0-9]{0,19}) ?%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ def whole_from(place: str, name: str, value: object, least: int, **details: obje
     if number is None or not least <= number <= MAX_INTEGER:
         allowed = "within 2**53" if least else "of tokens, 0 or more"
         raise InvalidSection(
-            f"{place}: {name} is a whole number {allowed}, not {shown(value)}.", field=name, **details
+            f"{place}: {name} is a whole number {allowed}, not {shown(value)}.{meant_figure(value)}",
+            field=name,
+            **details,
         )
     return number

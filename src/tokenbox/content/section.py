@@ -324,8 +324,10 @@ class Section:
             if isinstance(value, str) and _RATIO.fullmatch(value):
                 value = Fraction(value)  # to_dict() writes a ratio for a value without a finite decimal form
             return exact_weight(value)
-        except (ValueError, TypeError) as error:
-            self._refuse(name, f"cannot be {shown(value)}: {error!s:.120}")
+        except (ValueError, TypeError):
+            self._refuse(
+                name, f"is a number such as 0.5, 0 or more, of up to 1,000 digits, not {shown(value)}"
+            )
 
     def _take_items(self) -> None:
         """Turn a list or a mapping as content into one line per item."""
@@ -411,7 +413,9 @@ def _json_with_decimals(value: object) -> str:
         return "{" + ", ".join(members) + "}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_json_with_decimals, value))}]"
-    if isinstance(value, Decimal) and value.is_finite():
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError(f"{value} is not a finite number")
         return str(value)
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -14,6 +15,8 @@ _MAX_EXPONENT = 1000
 MAX_BITS = 3325
 """The size of the largest weight: slightly more than an integer of 1,000 decimal digits has."""
 _MAX_DIGITS = 4_000  # of a decimal form: more than any rational within the limit has
+# A decimal number as text, as in layout.schema.json.
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def exact_weight(value: object) -> int | Fraction:
@@ -45,10 +48,12 @@ def exact_weight(value: object) -> int | Fraction:
 
 
 def _from_decimal(value: str | Decimal) -> Fraction:
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
+        raise ValueError(f"{shown(value)} is not a decimal number")
     try:
         number = Decimal(value)
     except InvalidOperation:
-        raise ValueError(f"{shown(value)} is not a decimal number") from None
+        raise ValueError(f"{shown(value)} has an exponent beyond {_MAX_EXPONENT}") from None
     if not number.is_finite():
         raise ValueError(f"a weight is finite, not {value}")
     if abs(number.adjusted()) > _MAX_EXPONENT:

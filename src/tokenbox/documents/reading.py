@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.constraints import check_policy, checked_groups
-from tokenbox.content.group import Group
+from tokenbox.content.group import GROUP_FIELDS, Group
 from tokenbox.content.lenses import parse_pipeline
-from tokenbox.content.section import Cut, Keep, Section, Text
+from tokenbox.content.section import Section, Text
 from tokenbox.documents import values
 from tokenbox.documents.document import LayoutDocument
 from tokenbox.documents.files import FileProblemError, NamedFiles, decode, read_bytes
@@ -19,7 +19,7 @@ from tokenbox.documents.syntax_json import parse_json
 from tokenbox.documents.syntax_toml import parse_toml
 from tokenbox.documents.syntax_yaml import parse_yaml
 from tokenbox.engine.result import Policy
-from tokenbox.errors import DocumentError, InvalidSection, LensError, shown
+from tokenbox.errors import DocumentError, InvalidSection, InvalidText, LensError, shown
 from tokenbox.files import listing_of
 from tokenbox.tokenizers.registry import FILE_PREFIX
 
@@ -36,35 +36,19 @@ FORMATS: dict[str, tuple[Callable[[str, str | None, int], DocumentSource], int]]
     ".json": (parse_json, 256 * MEBIBYTE),
 }
 
-# The validator of each key. Lists and files have functions below.
+# The readers of the document's own options.
 _OPTIONS: dict[str, Callable[[PlacedValue], object]] = {
-    "budget": values.tokens,
+    "budget": values.budget,
     "tokenizer": values.name,
     "separator": values.text,
-    "policy": values.one_of(Policy),
+    "policy": values.policy,
     "reclaim": values.boolean,
 }
-_CONSTRAINTS: dict[str, Callable[[PlacedValue], object]] = {
-    "priority": values.priority,
-    "min": values.tokens,
-    "grow": values.weight,
-    "shrink": values.weight,
-    "strategy": values.optional(values.text),
-    "role": values.optional(values.name),
-    "keep": values.one_of(Keep),
-    "max": values.maximum,
-    "group": values.optional(values.name),
-    "cut": values.one_of(Cut),
-    "marker": values.text,
-}
-_GROUP: dict[str, Callable[[PlacedValue], object]] = {
-    "min": values.tokens,
-    "max": values.maximum,
-    "priority": values.priority,
-    "parent": values.optional(values.name),
-}
+# The fields that :class:`Section` reads as they are, and those that are whole numbers.
+_FIELDS = ("priority", "min", "grow", "shrink", "role", "keep", "max", "group", "cut", "marker")
+_WHOLE = ("priority", "min", "max")
 _TOP_KEYS = ("$schema", *_OPTIONS, "groups", "defaults", "sections")
-_DEFAULT_KEYS = (*_CONSTRAINTS, "forms")
+_DEFAULT_KEYS = (*_FIELDS, "strategy", "forms")
 _SECTION_KEYS = ("id", "content", "content_file", "extra", "extra_files", "with", *_DEFAULT_KEYS)
 
 
@@ -134,7 +118,7 @@ def _document(source: DocumentSource, files: NamedFiles) -> LayoutDocument:
     top = values.table(document, _TOP_KEYS)
     if "$schema" in top:
         values.text(top["$schema"])
-    options = _checked(_OPTIONS, top)
+    options: dict[str, Any] = {key: read(top[key]) for key, read in _OPTIONS.items() if key in top}
     if "sections" not in top:
         message = (
             "the document has no `sections`: a list, each with an `id` and a `content` or `content_file`."
@@ -149,20 +133,29 @@ def _document(source: DocumentSource, files: NamedFiles) -> LayoutDocument:
     return read
 
 
-def _checked(
-    checks: Mapping[str, Callable[[PlacedValue], object]], given: Mapping[str, PlacedValue]
-) -> dict[str, Any]:
-    """Return the values of the keys that are given, each checked."""
-    return {key: check(given[key]) for key, check in checks.items() if key in given}
-
-
 def _groups(given: PlacedValue) -> tuple[Group, ...]:
-    return tuple(
-        Group(
-            values.name(bounds._replace(value=name)), **_checked(_GROUP, values.table(bounds, tuple(_GROUP)))
-        )
-        for name, bounds in values.table(given).items()
-    )
+    groups = []
+    for name, bounds in values.table(given).items():
+        try:
+            groups.append(Group.of(name, _plain(values.table(bounds, GROUP_FIELDS))))
+        except InvalidSection as error:
+            raise _placed(bounds, f"group {name!r}", error) from None
+    return tuple(groups)
+
+
+def _plain(table: Mapping[str, PlacedValue]) -> dict[str, Any]:
+    """Return the values of a table for a section or a group, which check them."""
+    return {
+        key: values.as_whole(given.value) if key in _WHOLE else given.value for key, given in table.items()
+    }
+
+
+def _placed(given: PlacedValue, subject: str, error: InvalidSection | InvalidText) -> DocumentError:
+    """Return the error of a section or a group as one of the document, at the key that it is about."""
+    field = error.details.get("field")
+    place = given if field is None else given.at(str(field))
+    message = error.message.removeprefix(f"{subject}: ").removeprefix(f"{field}: ")
+    return place.error(DocumentCode.BAD_VALUE, message)
 
 
 def _check_names(source: DocumentSource, document: LayoutDocument) -> None:
@@ -193,11 +186,7 @@ class _Sections:
     files: NamedFiles
 
     def read(self, top: Mapping[str, PlacedValue]) -> tuple[Section, ...]:
-        defaults: dict[str, object] = {}
-        if "defaults" in top:
-            table = values.table(top["defaults"], _DEFAULT_KEYS)
-            defaults = self._constraints(table)
-            self._settle_forms(top["defaults"], table, defaults)
+        defaults = self._defaults(top["defaults"]) if "defaults" in top else {}
         sections: list[Section] = []
         positions: dict[str, int] = {}
         for position, item in enumerate(values.array(top["sections"])):
@@ -208,26 +197,41 @@ class _Sections:
             sections.append(section)
         return tuple(sections)
 
+    def _defaults(self, given: PlacedValue) -> dict[str, object]:
+        fields = self._fields(given, values.table(given, _DEFAULT_KEYS))
+        section = self._made(given, {"id": "defaults", "content": "", **fields})
+        return {name: getattr(section, name) for name in fields}
+
     def _section(self, given: PlacedValue, defaults: Mapping[str, object]) -> Section:
         table = values.table(given, _SECTION_KEYS)
         if "id" not in table:
             raise given.error(DocumentCode.MISSING_KEY, "a section needs an `id`.", key="id")
-        fields: dict[str, Any] = {
+        fields = {
             **defaults,
-            **self._constraints(table),
             "id": values.name(table["id"]),
             "content": self._content(given, table),
             "extra": self._extra(given, table),
         }
         if "with" in table:
-            fields["with_"] = values.optional(values.name)(table["with"])
-        self._settle_forms(given, table, fields)
-        return Section(**fields)
+            fields["with_"] = table["with"].value
+        if "strategy" in table or "forms" in table:  # they exclude each other
+            fields.pop("forms" if "strategy" in table else "strategy", None)
+        return self._made(given, fields | self._fields(given, table))
 
-    def _constraints(self, table: Mapping[str, PlacedValue]) -> dict[str, object]:
-        fields = _checked(_CONSTRAINTS, table)
-        if isinstance(fields.get("strategy"), str):
-            fields["strategy"] = self._pipeline(table["strategy"])
+    def _made(self, given: PlacedValue, fields: Mapping[str, Any]) -> Section:
+        try:
+            return Section(**fields)
+        except (InvalidSection, InvalidText) as error:
+            raise _placed(given, f"section {fields['id']!r}", error) from None
+
+    def _fields(self, given: PlacedValue, table: Mapping[str, PlacedValue]) -> dict[str, object]:
+        """Return the fields that a section and the defaults have in common."""
+        if "strategy" in table and "forms" in table:
+            self._refuse_both("strategy", "forms", given)
+        fields = _plain({key: value for key, value in table.items() if key in _FIELDS})
+        if "strategy" in table:
+            stated = table["strategy"]
+            fields["strategy"] = None if stated.value is None else self._pipeline(stated)
         if "forms" in table:
             fields["forms"] = tuple(map(self._form, values.array(table["forms"])))
         return fields
@@ -241,18 +245,6 @@ class _Sections:
             raise given.error(DocumentCode.CONFLICT, message)
         return Text(values.text(table["text"]) if "text" in table else self._file(table["text_file"]))
 
-    def _settle_forms(
-        self, given: PlacedValue, table: Mapping[str, PlacedValue], fields: dict[str, Any]
-    ) -> None:
-        """Keep either forms or a strategy, which exclude each other; a section's own overrides defaults."""
-        if "strategy" in table and "forms" in table:
-            self._refuse_both("strategy", "forms", given)
-        if "strategy" in table or "forms" in table:
-            fields.pop("forms" if "strategy" in table else "strategy", None)
-        if fields.get("with_") == fields.get("id", ""):
-            message = "a section goes with another section, not with itself."
-            raise given.at("with").error(DocumentCode.UNKNOWN_NAME, message)
-
     def _pipeline(self, given: PlacedValue) -> Pipeline:
         try:
             return parse_pipeline(values.text(given))
@@ -263,7 +255,9 @@ class _Sections:
         if "content" in table and "content_file" in table:
             self._refuse_both("content", "content_file", given)
         if "content" in table:
-            return values.content(table["content"])
+            content = table["content"].value
+            is_items = isinstance(content, Mapping | list | tuple)
+            return content if is_items else values.text(table["content"])
         if "content_file" in table:
             return self._file(table["content_file"])
         message = f"section {shown(str(table['id'].value))} needs a `content` or a `content_file`."

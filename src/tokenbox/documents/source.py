@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -42,14 +42,12 @@ class DocumentCode(StrEnum):
 class DocumentSource:
     """A parsed document.
 
-    ``locate`` returns the line of each key path; it is called only to report an error. ``written``: the
-    spelling of each plain YAML scalar that is not text.
+    ``locate`` returns the line of each key path; it is called only to report an error.
     """
 
     data: object
     name: str | None = None
     locate: Callable[[], Mapping[KeyPath, int]] = dict
-    written: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int | None:
         """Return the line of ``path``, or of the nearest enclosing key or section; None if unknown."""

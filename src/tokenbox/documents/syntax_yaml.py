@@ -6,8 +6,6 @@ Data is built from the parser's events, so that depth and alias expansion are bo
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,6 +14,7 @@ from yaml import events, nodes
 
 from tokenbox.documents.source import DocumentCode, DocumentSource, KeyPath, located
 from tokenbox.errors import shown
+from tokenbox.integers import meant_figure
 
 if TYPE_CHECKING:
     from yaml import SafeLoader
@@ -31,32 +30,19 @@ _TAG = "tag:yaml.org,2002:"
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 # Python limits the digits of an int. A longer number is out of range for every key.
 _MAX_DIGITS = 4000
-_SPECIAL = {".inf": "Infinity", "+.inf": "Infinity", "-.inf": "-Infinity", ".nan": "NaN"}
-_WHY = {
-    "bool": "which YAML 1.1 reads as a boolean and YAML 1.2 as text",
-    "int": "which is not a plain decimal number",
-    "float": "which is not a plain decimal number",
-    "timestamp": "which YAML reads as a date",
+_NOT_FINITE = {".inf": "Infinity", "+.inf": "Infinity", "-.inf": "-Infinity", ".nan": "NaN"}
+# Plain scalars that YAML 1.1 and 1.2 interpret differently, or that no key accepts, and how to write them.
+_AMBIGUOUS = {
+    "bool": ("is a boolean in YAML 1.1 and text in YAML 1.2", " Write true or false, or put it in quotes."),
+    "int": ("is not a plain decimal number", " Write one, or put it in quotes."),
+    "float": ("is not a plain decimal number", " Write one, or put it in quotes."),
+    "timestamp": ("is a date in YAML", " Put it in quotes."),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class AmbiguousScalar:
-    """A plain scalar that YAML 1.1 and 1.2 interpret differently, or that no key accepts.
-
-    All validators reject it. ``why`` follows the scalar, as ``written``, in the message.
-    """
-
-    written: str
-    why: str
-
-    @property
-    def says(self) -> str:
-        return f"`{self.written[:60]}`, {self.why}"
+_SPECIAL = ("has a meaning of its own in YAML", " Put it in quotes.")
 
 
 def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSource:
-    """Parse ``text``. ``no``, dates, octals and the like become :class:`AmbiguousScalar`, floats Decimal."""
+    """Parse ``text``. Floats become Decimal. ``no``, dates, octals and the like are refused."""
     builder = None
     try:
         builder = _Builder(yaml.SafeLoader(text), name, first_line)
@@ -75,7 +61,7 @@ def parse_yaml(text: str, name: str | None, first_line: int = 1) -> DocumentSour
         line, column = builder.place if builder else (0, 1)
         what = "an escape or directive has a number that is out of range"
         raise _syntax_error(what, name, first_line + line, column) from None
-    return DocumentSource(data, name, lambda: builder.lines, builder.written)
+    return DocumentSource(data, name, lambda: builder.lines)
 
 
 def _syntax_error(what: str, name: str | None, line: int, column: int) -> DocumentError:
@@ -89,12 +75,10 @@ class _Builder:
 
     def __init__(self, loader: SafeLoader, name: str | None, first_line: int) -> None:
         self._loader, self._name, self._first_line = loader, name, first_line
-        # The value, its weight, and how it was written.
-        self._anchors: dict[str, tuple[object, int, str | None]] = {}
+        self._anchors: dict[str, tuple[object, int]] = {}  # the value and its weight
         self._weight = 0  # nodes and characters so far
         self._repeated = 0
         self.lines: dict[KeyPath, int] = {}
-        self.written: dict[KeyPath, str] = {}
 
     def document(self) -> object:
         """Return the only document of the stream."""
@@ -134,7 +118,7 @@ class _Builder:
         elif isinstance(event, events.CollectionStartEvent):
             value = self._collection(event, path)
         if anchor is not None:
-            self._anchors[anchor] = (value, self._weight - before, self.written.get(path))
+            self._anchors[anchor] = (value, self._weight - before)
         return value
 
     def _alias(self, event: AliasEvent, path: KeyPath) -> object:
@@ -145,14 +129,12 @@ class _Builder:
                 "An alias cannot stand for what it is in."
             )
             self._refuse(DocumentCode.SYNTAX, event, path, what)
-        value, weight, written = self._anchors[anchor]
+        value, weight = self._anchors[anchor]
         self._weight += weight
         self._repeated += weight
         if self._repeated > MAX_REPEATED:
             what = f"aliases repeat more than {MAX_REPEATED:,} nodes and characters. Write out what is meant."
             self._refuse(DocumentCode.SYNTAX, event, path, what)
-        if written is not None:
-            self.written[path] = written
         return value
 
     def _collection(self, event: CollectionStartEvent, path: KeyPath) -> object:
@@ -194,7 +176,7 @@ class _Builder:
             value = self._value(event, path)
             if isinstance(value, str):
                 return value
-            found = f"the unquoted {shown(self.written.pop(path, ''))}"
+            found = f"the unquoted {shown(value)}"
         return self._refuse(DocumentCode.WRONG_TYPE, event, path, f"a key must be text, not {found}.")
 
     def _scalar(self, event: ScalarEvent, path: KeyPath) -> object:
@@ -208,8 +190,12 @@ class _Builder:
         kind = tag.removeprefix(_TAG)
         if kind == "str":
             return text
-        self.written[path] = text
-        return _plain(kind, text)
+        try:
+            return _plain(kind, text)
+        except (LookupError, InvalidOperation):
+            what, fix = _AMBIGUOUS.get(kind, _SPECIAL)
+            what = f"`{text[:60]}` {what}.{meant_figure(text) or fix}"
+            self._refuse(DocumentCode.BAD_VALUE, event, path, what)
 
     def _line(self, event: Event) -> int:
         return self._first_line + (event.start_mark.line if event.start_mark else 0)
@@ -226,15 +212,13 @@ class _Builder:
 
 
 def _plain(kind: str, text: str) -> object:
-    """Return the value of a plain scalar that YAML 1.1 and 1.2 interpret alike, else an AmbiguousScalar."""
-    value: object = AmbiguousScalar(text, _WHY.get(kind, "which has a meaning of its own in YAML"))
+    """Return the value of a plain scalar that YAML 1.1 and 1.2 interpret alike. Raises for any other."""
     if kind == "null":
-        value = None
-    elif kind == "bool" and text.lower() in ("true", "false"):
-        value = text.lower() == "true"
-    elif kind == "int" and _WHOLE.fullmatch(text):
-        value = int(text) if len(text) <= _MAX_DIGITS else Decimal(text)
-    elif kind == "float":
-        with suppress(InvalidOperation):
-            value = Decimal(_SPECIAL.get(text.lower(), text))
-    return value
+        return None
+    if kind == "bool":
+        return {"true": True, "false": False}[text.lower()]
+    if kind == "int" and _WHOLE.fullmatch(text):
+        return int(text) if len(text) <= _MAX_DIGITS else Decimal(text)
+    if kind == "float":
+        return Decimal(_NOT_FINITE.get(text.lower(), text))
+    raise LookupError(kind)

@@ -1,39 +1,28 @@
-"""Validators of single values: each returns the converted value, or raises :class:`DocumentError`."""
+"""Readers of single values, for the shape of a document: tables, lists, texts and its own options.
+
+The values of a section are checked by :class:`~tokenbox.content.section.Section`, and those of a group by
+:class:`~tokenbox.content.group.Group`.
+"""
 
 from __future__ import annotations
 
-import difflib
-import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, time
 from decimal import Decimal
-from enum import StrEnum
-from fractions import Fraction
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from tokenbox.content.section import meant_field
-from tokenbox.content.weight import exact_weight
 from tokenbox.documents.source import DocumentCode, PlacedValue
-from tokenbox.documents.syntax_yaml import AmbiguousScalar
-from tokenbox.errors import shown
-from tokenbox.integers import MAX_INTEGER, meant_figure
+from tokenbox.engine.result import Policy
+from tokenbox.errors import DocumentError, InvalidBudget, one_of, shown
+from tokenbox.integers import MAX_INTEGER, token_budget
 
-Word = TypeVar("Word", bound=StrEnum)
 # Keys that a document does not have, because the call has them.
 _GIVEN_BESIDE = {"model": "Name the model with --model, in Python with model=."}
-# The levels of lists and mappings in a content. Python ends a recursion at a few hundred.
-MAX_NESTED = 100
-# The limits of numbers, because converting longer ones is slow.
-_MAX_DIGITS = 1000
-_MAX_BITS = 3320
 _MAX_SHOWN = 40
-# The same patterns as in layout.schema.json.
-_DECIMAL = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_PERCENT = re.compile(r"(?:100|[0-9]{1,2}(?:\.[0-9]{1,20})?) ?%")
 
 
-def table(given: PlacedValue, keys: tuple[str, ...] | None = None) -> Mapping[str, PlacedValue]:
+def table(given: PlacedValue, keys: Iterable[str] | None = None) -> Mapping[str, PlacedValue]:
     """Return the values of a mapping with no keys other than ``keys``. None: it may have any."""
     found = given.value
     if not isinstance(found, Mapping):
@@ -42,9 +31,9 @@ def table(given: PlacedValue, keys: tuple[str, ...] | None = None) -> Mapping[st
         _wrong_type(given, "a mapping from keys to values", hint)
     for key in found:
         if not isinstance(key, str):
-            raise given.error(DocumentCode.WRONG_TYPE, f"a key must be text, not {described(key)}.")
+            raise given.error(DocumentCode.WRONG_TYPE, f"a key must be text, not {_described(key)}.")
         if keys is not None and key not in keys:
-            near = meant_field(key, keys)
+            near = meant_field(key, tuple(keys))
             hint = f"The keys here are: {', '.join(keys)}." if near is None else f"Did you mean {near!r}?"
             hint = hint if given.path else _GIVEN_BESIDE.get(key, hint)
             message = f"there is no key {shown(key)}. {hint}"
@@ -66,10 +55,8 @@ def text(given: PlacedValue) -> str:
     """Return a text, which may be empty."""
     value = given.value
     if not isinstance(value, str):
-        quoted = ""
-        if isinstance(value, bool | int | float | Decimal | AmbiguousScalar):
-            quoted = f' Put it in quotes: "{plain(given.source.written.get(given.path, value))}".'
-        _wrong_type(given, "text", quoted)
+        is_scalar = isinstance(value, bool | int | float | Decimal)
+        _wrong_type(given, "text", f' Put it in quotes: "{_plain(value)}".' if is_scalar else "")
     if not value.isascii():
         try:
             value.encode()
@@ -96,103 +83,29 @@ def boolean(given: PlacedValue) -> bool:
     return given.value
 
 
-def tokens(given: PlacedValue) -> int:
-    """Return a number of tokens: an integer of at least 0."""
-    return _whole_number(given, 0)
+def budget(given: PlacedValue) -> int:
+    try:
+        return token_budget(as_whole(given.value))
+    except InvalidBudget as error:
+        raise given.error(DocumentCode.BAD_VALUE, error.message) from None
 
 
-def priority(given: PlacedValue) -> int:
-    """Return an integer, which may be negative."""
-    return _whole_number(given, -MAX_INTEGER)
+def policy(given: PlacedValue) -> Policy:
+    try:
+        return one_of(Policy, "policy", given.value, DocumentError)
+    except DocumentError as error:
+        raise given.error(DocumentCode.BAD_VALUE, error.message) from None
 
 
-def weight(given: PlacedValue) -> int | Fraction:
-    """Return an exact weight from a non-negative number or decimal string."""
-    value = given.value
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        _wrong_type(given, "a number, or a decimal number in quotes")
-    written = _DECIMAL.fullmatch(value) if isinstance(value, str) else True
-    long = value.bit_length() > _MAX_BITS if isinstance(value, int) else len(str(value)) > _MAX_DIGITS
-    if written and not long:
-        try:
-            return exact_weight(value)
-        except ValueError:
-            pass
-    message = (
-        "must be a finite decimal number such as 0.5, 0 or more, with an exponent and digits up to "
-        f"{_MAX_DIGITS}, not {described(value)}."
-    )
-    raise given.error(DocumentCode.BAD_VALUE, message)
+def as_whole(value: object) -> object:
+    """Return 8000 for 8000.0, which is an integer in JSON Schema, too; any other value as it is."""
+    number = Decimal(repr(value)) if isinstance(value, float) else value
+    if isinstance(number, Decimal) and number.is_finite() and abs(number) <= MAX_INTEGER:
+        return int(number) if number == number.to_integral_value() else value
+    return value
 
 
-def one_of(words: type[Word]) -> Callable[[PlacedValue], Word]:
-    """Return a validator for the values of an enumeration."""
-    by_value = {word.value: word for word in words}
-
-    def checked(given: PlacedValue) -> Word:
-        value = text(given)
-        word = by_value.get(value)
-        if word is None:
-            near = difflib.get_close_matches(value[:100], by_value, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            message = f"must be one of {', '.join(by_value)}, not {shown(value)}.{hint}"
-            raise given.error(DocumentCode.BAD_VALUE, message)
-        return word
-
-    return checked
-
-
-def maximum(given: PlacedValue) -> int | Fraction | None:
-    """Return a maximum: tokens, a share of the budget such as "30%", or None."""
-    value = given.value
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        return tokens(given)
-    if not _PERCENT.fullmatch(value):
-        message = f'must be a number of tokens or a percentage such as "30%", not {shown(value)}.'
-        raise given.error(DocumentCode.BAD_VALUE, message)
-    return Fraction(value.rstrip("% ")) / 100
-
-
-def content(given: PlacedValue) -> object:
-    """Return a text, or a list or mapping of any plain data."""
-    return item(given) if isinstance(given.value, Mapping | list | tuple) else text(given)
-
-
-def item(given: PlacedValue) -> object:
-    """Return plain data, as in JSON."""
-    value = given.value
-    if len(given.path) > MAX_NESTED:
-        message = f"a content here is nested more than {MAX_NESTED} levels deep. Give it as text."
-        raise given._replace(path=given.path[:3]).error(DocumentCode.BAD_VALUE, message)
-    if isinstance(value, Mapping):
-        keys = [text(given.at(str(key), str(key))) for key in value]
-        return {key: item(given.at(key, inner)) for key, inner in zip(keys, value.values(), strict=True)}
-    if isinstance(value, list | tuple):
-        return [item(one) for one in array(given)]
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float | Decimal):
-        if not Decimal(value).is_finite() or math.isinf(float(value)):
-            message = f"must be a finite number, not {described(value)}."
-            raise given.error(DocumentCode.BAD_VALUE, message)
-        return value
-    return text(given)
-
-
-def optional(
-    check: Callable[[PlacedValue], str],
-) -> Callable[[PlacedValue], str | None]:
-    """Return a validator like ``check`` that also accepts null."""
-
-    def checked(given: PlacedValue) -> str | None:
-        return None if given.value is None else check(given)
-
-    return checked
-
-
-def described(value: object) -> str:
+def _described(value: object) -> str:
     """Return a short description of ``value``."""
     for kinds, words in _WORDS:
         if isinstance(value, kinds):
@@ -200,44 +113,24 @@ def described(value: object) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-def plain(value: object) -> str:
-    """Return a scalar as text; long numbers by their size."""
-    if isinstance(value, AmbiguousScalar):
-        return value.written
+def _plain(value: object) -> str:
+    """Return a scalar as text, a long number shortened."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        return f"of {value.bit_length()} bits"
-    written = str(value)
+    written = shown(value)
     return written if len(written) <= _MAX_SHOWN else f"{written[:_MAX_SHOWN]}..."
-
-
-def _whole_number(given: PlacedValue, least: int) -> int:
-    """Return an integer of at least ``least``. 8000.0 is an integer too, as in JSON Schema."""
-    value = given.value
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        written = value.written if isinstance(value, AmbiguousScalar) else value
-        _wrong_type(given, "a whole number", meant_figure(written))
-    exact = Decimal(repr(value)) if isinstance(value, float) else value
-    if isinstance(exact, Decimal) and exact.is_finite() and exact != exact.to_integral_value():
-        _wrong_type(given, "a whole number")
-    if (isinstance(exact, Decimal) and exact.is_nan()) or not least <= exact <= MAX_INTEGER:
-        message = f"must be a whole number from {least} to {MAX_INTEGER}, not {described(value)}."
-        raise given.error(DocumentCode.BAD_VALUE, message)
-    return int(exact)
 
 
 def _wrong_type(given: PlacedValue, expected: str, hint: str = "") -> NoReturn:
     subject = "" if given.path else "the document "
-    message = f"{subject}must be {expected}, not {described(given.value)}.{hint}"
+    message = f"{subject}must be {expected}, not {_described(given.value)}.{hint}"
     raise given.error(DocumentCode.WRONG_TYPE, message, expected=expected)
 
 
 _WORDS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
     (type(None), lambda _: "null"),
-    (AmbiguousScalar, lambda value: value.says),
-    (bool, lambda value: f"the boolean {plain(value)}"),
-    ((int, float, Decimal), lambda value: f"the number {plain(value)}"),
+    (bool, lambda value: f"the boolean {_plain(value)}"),
+    ((int, float, Decimal), lambda value: f"the number {_plain(value)}"),
     (str, lambda value: f"the text {shown(value)}"),
     (Mapping, lambda _: "a mapping"),
     ((list, tuple), lambda _: "a list"),
