@@ -116,32 +116,14 @@ class Call:
     cost: Cost = UNPRICED
 
     def __post_init__(self) -> None:
-        for name in ("id", "model", "category", "project", "session"):
-            value = getattr(self, name)
-            if value is None and name in {"project", "session"}:
-                continue
-            if not isinstance(value, str) or not value:
-                raise InvalidCall(f"{name} of a call is {shown(value)}, and must be a text.", field=name)
-            if name == "id" and storable(value) != value:
-                raise InvalidCall(
-                    f"the id of a call must be 1 to {MAX_NAME} characters of valid Unicode without NUL.",
-                    field=name,
-                )
-            object.__setattr__(self, name, storable(value))
-        for name in ("started", "finished"):
-            moment = getattr(self, name)
-            if moment is None and name == "finished":
-                continue
-            if not isinstance(moment, datetime) or moment.tzinfo is None:
-                raise InvalidCall(
-                    f"{name} of a call is {shown(moment)}, and must be a time with its zone.", field=name
-                )
-            try:
-                object.__setattr__(self, name, moment.astimezone(UTC))
-            except OverflowError:
-                raise InvalidCall(
-                    f"{name} of a call is {moment}, outside of all years in UTC.", field=name
-                ) from None
+        for name in ("id", "model", "category"):
+            object.__setattr__(self, name, _name(getattr(self, name), name))
+        for name in ("project", "session"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else _name(given, name))
+        object.__setattr__(self, "started", _in_utc(self.started, "started"))
+        if self.finished is not None:
+            object.__setattr__(self, "finished", _in_utc(self.finished, "finished"))
         if (self.finished is None) != (self.outcome is Outcome.STARTED):
             raise InvalidCall(
                 f"the call is {self.outcome.value} with finished={self.finished}: "
@@ -207,6 +189,30 @@ class Call:
             raise InvalidCall(f"the record of a call lacks {error.args[0]!r}.", field=error.args[0]) from None
         except (TypeError, ValueError) as error:
             raise InvalidCall(f"the record of a call cannot be used: {error}.", field=None) from None
+
+
+def _name(value: object, field: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidCall(f"{field} of a call is {shown(value)}, and must be a text.", field=field)
+    kept = storable(value)
+    if field == "id" and kept != value:  # two ids must not become one
+        raise InvalidCall(
+            f"the id of a call must be 1 to {MAX_NAME} characters of valid Unicode without NUL.", field=field
+        )
+    return kept
+
+
+def _in_utc(moment: object, field: str) -> datetime:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise InvalidCall(
+            f"{field} of a call is {shown(moment)}, and must be a time with its zone.", field=field
+        )
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise InvalidCall(
+            f"{field} of a call is {moment}, outside of all years in UTC.", field=field
+        ) from None
 
 
 def storable(text: str) -> str:

@@ -114,15 +114,8 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
     output = _output_rate(price, usage.output_tokens)
     if price.input is None or output is None:
         return UNPRICED
-    written, hour = usage.cache_write_tokens, usage.cache_write_1h_tokens
-    if hour is None:
-        exact = exact and (not written or price.cache_write_1h in {None, price.cache_write})
-    elif price.cache_write_1h is None:
-        hour, exact = None, exact and not hour
-    else:
-        # Without the number of all writes, the input may lack them, too.
-        exact = exact and (written is not None or not hour)
-        written = None if written is None else written - hour
+    written, hour, writes_exact = _writes(usage, price)
+    exact = exact and writes_exact
     plain = usage.input_tokens
     total = per_million(usage.output_tokens, output)
     for tokens, rate, unknown_matters in (
@@ -148,6 +141,18 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
         source=price.source,
         date=price.date,
     )
+
+
+def _writes(usage: Usage, price: Price) -> tuple[int | None, int | None, bool]:
+    """Return the tokens written at the usual price, those at the price of an hour, and if that is exact."""
+    written, hour = usage.cache_write_tokens, usage.cache_write_1h_tokens
+    if hour is None:
+        return written, None, not written or price.cache_write_1h in {None, price.cache_write}
+    if price.cache_write_1h is None:
+        return written, None, not hour
+    if written is None:  # the input may lack the tokens written, too
+        return None, hour, not hour
+    return written - hour, hour, True
 
 
 def cost_at_most(
