@@ -97,17 +97,13 @@ def verify(
     Example: tokenbox proof verify --log --key proof.key.pub
     """
     keys, store = _public_keys(key), store_in(folder)
-    older = _public_keys(retired) if retired else None
+    older = [read_public(Path(name)) for name in retired or ()]
     if older and (keys is None or not log):
         raise UsageProblem("--retired needs --key and --log: the log shows what was signed before.")
     names = bundles or store.ids()
     if not names:
         report_no_bundles(store)
-    before: frozenset[str] = frozenset()  # the bundles that retired keys may have signed
-    if older:
-        with suppress(LogInvalid):  # which --log reports
-            before = entered_before(store.log, keys or (), threshold)
-    trust = _Trust(keys, older or [], before, threshold)
+    trust = _Trust(keys, older, _signed_before(store, keys, threshold) if older else frozenset(), threshold)
     proof = None if inclusion is None else _inclusion(inclusion, bundles, keys)
     records = []
     with terminal.progress("verifying", len(names)) as advance:
@@ -119,17 +115,17 @@ def verify(
                 write_text(f"{printable(name)}: {printable(result)}\n")
             advance()
     wrong = sum(not record["ok"] for record in records)
-    check_log = log or checkpoint is not None
+    found: dict[str, object] = {"bundles": records, "wrong": wrong}
     problems: list[BundleInvalid] = []
-    if check_log:
+    if log or checkpoint is not None:
         kept = [(name, read_bytes(name)) for name in checkpoint or ()]
-        problems += verify_log(store.log, store.ids, keys, threshold, kept, older or ())
-    unentered = store.log.unentered() if check_log and not problems else None
+        problems += verify_log(store.log, store.ids, keys, threshold, kept, older)
+        unentered = None if problems else store.log.unentered()
+        found |= {"log": [error.to_dict() for error in problems], "unentered": unentered}
+        if not as_json:
+            write_text("".join(f"{printable(line)}\n" for line in _log_lines(store, problems, unentered)))
     if as_json:
-        found = {"log": [error.to_dict() for error in problems], "unentered": unentered}
-        write_record("proof.verify", {"bundles": records, "wrong": wrong, **(found if check_log else {})})
-    elif check_log:
-        write_text("".join(f"{printable(line)}\n" for line in _log_lines(store, problems, unentered)))
+        write_record("proof.verify", found)
     if wrong:
         write_error(f"Invalid bundles: {wrong:,} of {len(names):,}.\n")
     return Exit.DIFFERENT if wrong or problems else Exit.OK
@@ -149,6 +145,13 @@ class _Trust:
 
     def of(self, bundle_id: str) -> list[PublicKey] | None:
         return [*(self.keys or ()), *self.retired] if bundle_id in self.before else self.keys
+
+
+def _signed_before(store: Bundles, keys: Sequence[PublicKey] | None, threshold: int) -> frozenset[str]:
+    """Return the bundles that retired keys may have signed."""
+    with suppress(LogInvalid):  # which --log reports
+        return entered_before(store.log, keys or (), threshold)
+    return frozenset()
 
 
 def _checked(
@@ -194,7 +197,6 @@ def inclusion(bundle: str = NAME, output: str | None = OUTPUT, folder: str | Non
 def _public_keys(given: Sequence[str] | None) -> list[PublicKey] | None:
     if not given:
         return trusted_keys()
-
     return [read_public(Path(name)) for name in given]
 
 

@@ -295,19 +295,33 @@ class CountedWindow:
         return sizes, self._total_with(made)
 
     def _plan_that_fits(self, limits: WindowLimits) -> EvictionPlan:
-        """Return a plan; if sizes are estimates, the smallest one found that fits by the counter.
-
-        Each plan corrects the previous one by the counter's figure. Where that does not halve the excess, or
-        leads back, it bisects between a plan that frees too little and one that frees enough.
-        """
+        """Return a plan; if sizes are estimates, the smallest one found that fits by the counter."""
         made = plan(self.window, limits, self)
         budget = limits.budget
         if self.session.sums or budget is None or self.window.total <= budget:
             return made
         if made.total > budget and self.least(limits)[1] > budget:
             return made
+        found = self._smallest_plan(made, limits, budget)
+        if found is None:
+            least = plan_minimum(self.window, limits, self)
+            found = least, self._total_with(least)
+        made, counted = found
+        if counted > budget:
+            return plan(self.window, replace(limits, budget=None), self)
+        return replace(made, steps=_as_counted(made.steps, self.window.total, counted, budget))
+
+    def _smallest_plan(
+        self, made: EvictionPlan, limits: WindowLimits, budget: int
+    ) -> tuple[EvictionPlan, int] | None:
+        """Return the smallest plan found that is within ``budget`` by the counter, with the counter's total.
+
+        Each plan frees ``extra`` tokens beside those that the estimates ask for: the previous plan's excess
+        by the counter. Where that does not halve the excess, or leads back, it bisects between a plan that
+        frees too little and one that frees enough.
+        """
         extra, too_little, enough = 0, budget - self.window.total, made.total + self.window.total
-        found, counted, fewest, excess = None, 0, 0, 2 * self.window.total
+        found, fewest, excess = None, 0, 2 * self.window.total
         for _ in range(_TRIES):
             nearer = enough
             if made.total > budget:  # not even all that may leave is so much
@@ -319,19 +333,14 @@ class CountedWindow:
                 if over > 0:
                     too_little, fewest, excess = extra, len(made.steps), over
                 else:
-                    found, counted, enough = made, total, extra
-            if found is not None and len(found.steps) <= fewest + 1:
+                    found, enough = (made, total), extra
+            if found is not None and len(found[0].steps) <= fewest + 1:
                 break
             extra = nearer if too_little < nearer < enough else (too_little + enough) // 2
             if not too_little < extra < enough:
                 break
             made = plan(self.window, limits, self, extra)
-        if found is None:
-            found = plan_minimum(self.window, limits, self)
-            counted = self._total_with(found)
-        if counted > budget:
-            return plan(self.window, replace(limits, budget=None), self)
-        return replace(found, steps=_as_counted(found.steps, self.window.total, counted, budget))
+        return found
 
     def _total_with(self, made: EvictionPlan) -> int:
         """Return the counter's total of the request with the changes of a plan."""
