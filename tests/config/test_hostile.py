@@ -71,6 +71,16 @@ BAD = [
     Bad("policy.headroom = 1e999999999", ConfigCode.BAD_VALUE, 1, "not 1E+999999999"),
     Bad("policy.headroom = '5 %'", ConfigCode.WRONG_TYPE, 1, 'as in "0.05", not "5 %"'),
     Bad("policy.headroom = '٠.١'", ConfigCode.WRONG_TYPE, 1, "must be an exact fraction"),
+    Bad("policy.headroom = '10%'", ConfigCode.WRONG_TYPE, 1, "Write 0.1."),
+    Bad("tokenize.timeout = '1500 ms'", ConfigCode.WRONG_TYPE, 1, "Write 1.5."),
+    Bad("cost.cap_at_dollars = '$5.50'", ConfigCode.WRONG_TYPE, 1, "Write 5.50."),
+    Bad("shell.tools = 'on'", ConfigCode.WRONG_TYPE, 1, "Write true."),
+    Bad("shell.tools = 0", ConfigCode.BAD_VALUE, 1, "Write false."),
+    Bad("gateway.port = '8080'", ConfigCode.WRONG_TYPE, 1, "Write 8080."),
+    Bad("gateway.port = 99999", ConfigCode.BAD_VALUE, 1, "from 1 to 65535, not 99999."),
+    Bad("[model.x]\nendpoint = 'http://h'", ConfigCode.WRONG_TYPE, 1, "Did you mean [models.NAME]?"),
+    Bad("[tool.tokenbox.policy]\nmax_ctx = 5", ConfigCode.UNKNOWN_KEY, 1, "as in [policy]"),
+    Bad('"policy.max_ctx" = 5', ConfigCode.UNKNOWN_KEY, 1, "Write policy.max_ctx without quotes."),
     Bad("policy = 3", ConfigCode.WRONG_TYPE, 1, "policy must be a table, [policy]"),
     Bad("models.x = 3", ConfigCode.WRONG_TYPE, 1, "models.x must be a table"),
     Bad("tokenizers.x.y = 3", ConfigCode.WRONG_TYPE, 1, "tokenizers.x must be the name of a tokenizer"),
@@ -129,7 +139,7 @@ def test_a_key_in_a_file_is_refused_and_not_repeated(tmp_path: Path, line: str) 
     said = json.dumps(caught.value.to_dict()) + repr(caught.value)
     assert caught.value.code == ConfigCode.SECRET.value
     assert "abcdefghijklmnop" not in said
-    assert "key_env" in said
+    assert ("PGPASSWORD" if "postgresql" in line else "key_env") in said
 
 
 @pytest.mark.parametrize("text", ["abcdefabcdef0123", "hunter2", KEY])

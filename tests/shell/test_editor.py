@@ -41,7 +41,20 @@ def test_whatever_was_pasted_comes_out(texts: list[str]) -> None:
 
 
 def test_a_history_is_readable_by_its_owner_only_and_never_waited_for(tmp_path: Path) -> None:
-    assert open_history(tmp_path / "made" / "history", str) is not None
+    assert open_history(tmp_path / "made" / "history", Pastes(), str) is not None
     assert (tmp_path / "made" / "history").stat().st_mode & 0o777 == 0o600
     os.mkfifo(tmp_path / "pipe")
-    assert open_history(tmp_path / "pipe", str) is None
+    assert open_history(tmp_path / "pipe", Pastes(), str) is None
+
+
+def test_a_placeholder_is_in_the_history_of_its_own_process_only(tmp_path: Path) -> None:
+    pastes = Pastes()
+    history = open_history(tmp_path / "history", pastes, str)
+    assert history is not None
+    lines = ["hello", f"what is {pastes.folded('x' * FOLDED_CHARACTERS * 2)}?"]
+    for line in lines:
+        history.append_string(line)
+    assert sorted(history.get_strings()) == sorted(lines)
+    again = open_history(tmp_path / "history", Pastes(), str)
+    assert again is not None
+    assert list(again.load_history_strings()) == ["hello"]

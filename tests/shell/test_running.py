@@ -14,7 +14,7 @@ import pytest
 from tests.waiting import until
 from tokenbox.content.lenses.lines import ends_tokens
 from tokenbox.shell.outputs import offer, readable
-from tokenbox.shell.running import Ran, WorkingPlace, run
+from tokenbox.shell.running import Ran, WorkingPlace, run, uninterrupted
 from tokenbox.tokenizers import get
 
 if TYPE_CHECKING:
@@ -166,3 +166,10 @@ def test_what_is_hidden_is_in_neither_command_nor_output(shell: Shell) -> None:
         shell.run("echo secret-1234"), 60, get("chars4"), lambda text: text.replace("secret-1234", "***")
     )
     assert made.text == "$ echo ***\n***"
+
+
+def test_a_second_ctrl_c_does_not_interrupt_a_short_step() -> None:
+    with uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)

@@ -12,6 +12,7 @@ from aiohttp import web
 from tests.providers.fake import head_of, raw, serving, sse
 from tests.waiting import SECONDS
 from tokenbox.caching.changes import marked
+from tokenbox.cli.streams import OutputFailed
 from tokenbox.shell import mcp_tools
 from tokenbox.shell.loop import take
 from tokenbox.shell.mcp_tools import _name
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
+    from tests.llama.server import StartLlama
     from tests.shell.conftest import Begin
 
 COUNTING = {"tokenize.use_endpoint": "true"}
@@ -102,6 +104,66 @@ def test_a_server_that_dies_in_the_middle_keeps_what_came(start: Begin) -> None:
     stored = session.record.stored
     assert stored is not None
     assert [turn.message["content"] for turn in stored.turns()] == ["tell me", "half an ans"]
+
+
+def test_a_screen_that_is_gone_loses_no_answer(start: Begin) -> None:
+    def broken(text: str) -> None:  # noqa: ARG001  # of a screen
+        raise OutputFailed("standard output cannot be written: Input/output error.")
+
+    with serving({"/v1/chat/completions": script(says("half ", "an answer"))}) as server:
+        session, heard = start(settings=f'[models.m]\nendpoint = "{server.url}"\n')
+        heard.answer = broken  # type: ignore[method-assign]
+        take(session, "tell me")
+    assert session.context.messages()[-1] == {"role": "assistant", "content": "half "}
+    assert [error.code for error in heard.problems] == ["output_failed"]
+
+
+def test_a_server_that_came_back_with_a_smaller_window(start: Begin, start_llama: StartLlama) -> None:
+    server = start_llama(fresh=True, n_ctx=4_096)
+    session, heard = start(server.url, flags={**COUNTING, "shell.token_budget": 3_000})
+    take(session, "hello")
+    server.kill()
+    server = start_llama(fresh=True, n_ctx=512, port=server.port)
+    take(session, "word " * 400)
+    take(session, "word " * 200)
+    assert [error.code for error in heard.problems] == ["context_exceeded"]
+    smaller, again = heard.notices[-2:]
+    assert smaller == (
+        "[the window of model.gguf is 512 tokens, 12 of them reserved for the answer, "
+        "so the budget is 500 instead of 3,000]"
+    )
+    assert again == "[ask again: the request will fit this budget]"
+    take(session, "word " * 200)
+    assert len(heard.problems) == 1
+    assert "[evicted the oldest 2 exchanges" in heard.notices[-2]
+
+
+def test_a_window_that_only_an_error_tells(start: Begin) -> None:
+    said = {"error": {"message": "maximum context length is 2000 tokens", "code": "context_length_exceeded"}}
+    with serving({"/v1/chat/completions": (400, said)}) as server:
+        session, heard = start(settings=f'[models.m]\nendpoint = "{server.url}"\n')
+        take(session, "hello")
+    assert heard.notices == ["[to keep to its window of 2,000 tokens: :budget 1988]"]
+
+
+def test_a_key_that_has_expired_is_replaced_by_an_export(start: Begin) -> None:
+    async def chat(request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != "Bearer second-key-0123456":
+            return web.json_response({"error": {"message": "the token has expired"}}, status=401)
+        return web.Response(body=says("hello"), content_type="text/event-stream")
+
+    settings = '[models.m]\nendpoint = "{}"\nkey_env = "MY_KEY"\n'
+    with serving({"/v1/chat/completions": chat}) as server:
+        session, heard = start(
+            settings=settings.format(server.url), variables={"MY_KEY": "first-key-0123456"}
+        )
+        take(session, "hello")
+        assert [error.code for error in heard.problems] == ["authentication_failed"]
+        assert heard.notices == ["[to set another key: !read -rs MY_KEY; export MY_KEY]"]
+        take(session, "!export MY_KEY=second-key-0123456")
+        take(session, "hello")
+    assert heard.pieces == ["hello"]
+    assert len(heard.problems) == 1
 
 
 def test_a_busy_server_is_said_and_may_be_asked_again(start: Begin) -> None:

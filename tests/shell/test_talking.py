@@ -581,7 +581,10 @@ def test_a_key_that_is_not_set_is_said_before_anything_is_sent(start: Begin) -> 
         session, heard = start(settings=f'[models.m]\nendpoint = "{server.url}"\nkey_env = "MY_KEY"\n')
         take(session, "hello")
         assert server.asked == []
-    assert heard.problems[-1].message == "the key MY_KEY of m is not set: export it before you start."
+    assert (
+        heard.problems[-1].message
+        == "the key MY_KEY of m is not set. To set it: !read -rs MY_KEY; export MY_KEY"
+    )
     assert session.context.messages() == []
 
 

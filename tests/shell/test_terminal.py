@@ -193,6 +193,28 @@ def test_a_kill_in_the_middle_of_an_answer_loses_only_that(
     assert again.leaves() == 0
 
 
+@pytest.mark.parametrize("how", ["SIGTERM", "closed"])
+def test_a_shell_that_is_ended_keeps_the_partial_answer(
+    terminal: Terminal, start_llama: StartLlama, how: str
+) -> None:
+    server = start_llama(fresh=True)
+    shell = Typing(terminal.open("--endpoint", server.url, TOKENBOX_POLICY_RESERVE_OUT="12000"))
+    shell.sees("096>")
+    shell.types("talk for long")
+    shell.sees(r"reads \d+ tokens \.\.\.\S*\r\x1b\[K[^\r]+")
+    if how == "closed":
+        os.close(shell.child.child_fd)
+        shell.child.child_fd = os.open(os.devnull, os.O_RDWR)  # for pexpect to close
+    else:
+        shell.child.kill(signal.SIGTERM)
+    shell.child.wait()
+    assert shell.child.signalstatus == (signal.SIGHUP if how == "closed" else signal.SIGTERM)
+    again = Typing(terminal.open("--endpoint", server.url, "--resume"))
+    again.sees(r"continuing '[^']+': 2 messages")
+    assert again.leaves() == 0
+    assert b"Traceback" not in terminal.log
+
+
 def test_a_server_that_dies_in_the_middle(terminal: Terminal, start_llama: StartLlama) -> None:
     server = start_llama(fresh=True)
     shell = Typing(terminal.open("--endpoint", server.url, TOKENBOX_POLICY_RESERVE_OUT="12000"))

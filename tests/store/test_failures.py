@@ -397,6 +397,21 @@ def test_a_connection_that_was_lost_is_made_again(new_postgres: Callable[[], str
         assert store.calls.get("a") == ENDED
 
 
+def test_a_server_that_hangs_is_not_waited_for_forever(new_postgres: Callable[[], str]) -> None:
+    address = new_postgres()
+    with open_store(address) as other, open_store(address, patience=0.2) as store:
+
+        def hang() -> None:
+            with store.database.reading() as transaction:
+                transaction.change("SET LOCAL statement_timeout = 0")  # as a server that is stopped
+                transaction.rows("SELECT pg_sleep(600)")
+
+        with pytest.raises(StoreUnavailable, match=r"did not answer within 0\.6 s\. Check that"):
+            hang()
+        assert store.calls.record(ENDED) == 1  # by a new connection
+        end_all_others(other)
+
+
 def test_a_server_that_may_only_be_read(new_postgres: Callable[[], str]) -> None:
     address = new_postgres()
     with open_store(address) as store:
@@ -472,6 +487,12 @@ def test_closing_twice_is_fine(path: Path) -> None:
     database.close()
     with pytest.raises(StoreError), database.reading():
         pass
+
+
+def test_the_password_of_redis_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDISCLI_AUTH", "s3cret")
+    for address, password in (("redis://host", "s3cret"), ("redis://:other@host", "other")):
+        assert RedisQuotas(address)._redis.get_connection_kwargs()["password"] == password  # noqa: SLF001  # sent to no one
 
 
 @pytest.mark.parametrize(

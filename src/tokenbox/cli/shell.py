@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from tokenbox.__about__ import __version__
 from tokenbox.cli import clock, screens
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem
-from tokenbox.cli.streams import STDIN, read_bytes, same_file, standard_input, write_record
+from tokenbox.cli.streams import STDIN, abandon, read_bytes, same_file, standard_input, write_record
 from tokenbox.config import Config
 from tokenbox.errors import needing
 
@@ -55,9 +56,43 @@ def shell(
     screen = screens.TerminalScreen() if on_terminal else screens.PipeScreen()
     config = configured(model, budget, system)
     around = environment(config, keep=not no_save)
-    with closing(begin(screen, config, around, ShellOptions(endpoint, name, resume))) as session:
+    with (
+        closing(begin(screen, config, around, ShellOptions(endpoint, name, resume))) as session,
+        _ended_by_signals(session),
+    ):
         (_talk if on_terminal else _read)(session)
     return Exit.OK if on_terminal else screen.status
+
+
+@contextmanager
+def _ended_by_signals(session: Session) -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the shell like Ctrl-C and Ctrl-D, so that no answer is lost."""
+    from tokenbox.shell.running import Hangup
+
+    received = 0
+
+    def end(number: int, _: object) -> None:
+        nonlocal received
+        received, session.ended = number, True
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+        if number != signal.SIGTERM and session.screen.keyboard is not None:
+            for stream in (sys.stdout, sys.stderr):
+                abandon(stream)  # the terminal is gone
+        raise Hangup
+
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # by nohup
+    before = {number: signal.signal(number, end) for number in heeded}
+    try:
+        with suppress(Hangup):
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if received:
+        session.close()
+        signal.signal(received, signal.SIG_DFL)
+        os.kill(os.getpid(), received)  # so that the parent process sees how it ended
 
 
 def ask(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -23,7 +23,6 @@ KeyName = tuple[str, ...]
 ANY = "*"
 MAX_TOKENS = 10**12
 ENVIRONMENT_PREFIX = "TOKENBOX_"
-_PERCENT = re.compile(r"(\d{1,2}(?:\.\d{1,9})?) ?%")
 # Variables that are not keys, but paths of files.
 OTHER_VARIABLES = frozenset(
     "TOKENBOX_USER_CONFIG TOKENBOX_CACHE_DIR TOKENBOX_ADMIN_KEY TOKENBOX_MCP_TOKEN".split()
@@ -106,9 +105,23 @@ class SettingKey:
             number = digits(value) if isinstance(value, str) else value
             too_large = isinstance(number, int) and number > MAX_TOKENS
             return f" The largest is {MAX_TOKENS:,}." if too_large else meant_figure(value)
-        percent = _PERCENT.fullmatch(str(value)) if self.kind is ValueKind.HEADROOM else None
-        return "" if percent is None else f" Write {Decimal(percent[1]) / 100}."
+        pattern, written = _MEANT.get(self.kind, ("(?!)", str))
+        meant = re.fullmatch(pattern, str(value).strip().lower())
+        return "" if meant is None else f" Write {written(meant)}."
 
+
+# What people write for a value, and how to write it.
+_NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
+_MEANT: Mapping[ValueKind, tuple[str, Callable[[re.Match[str]], object]]] = {
+    ValueKind.HEADROOM: (f"{_NUMBER} ?%", lambda meant: Decimal(meant[1]) / 100),
+    ValueKind.SECONDS: (
+        f"{_NUMBER} ?(ms|s|sec|seconds?)",
+        lambda meant: Decimal(meant[1]) / (1000 if meant[2] == "ms" else 1),
+    ),
+    ValueKind.DOLLARS: (rf"\$? ?{_NUMBER} ?(?:\$|usd|dollars?)?", lambda meant: meant[1]),
+    ValueKind.BOOLEAN: ("(true|yes|on|1)|false|no|off|0", lambda meant: "true" if meant[1] else "false"),
+    ValueKind.PORT: (r"([1-9]\d{0,3}|[1-5]\d{4})", lambda meant: meant[1]),
+}
 
 SERVER_KINDS = tuple(
     "auto llama.cpp vllm sglang tgi ollama lmstudio openai openai-responses anthropic "

@@ -123,6 +123,7 @@ def _short(path: Path, folder: Path) -> str:
 
 # The settings of calls by folder and our variables, with the times at which their files were changed.
 _kept: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[Config, tuple[int | None, ...]]] = {}
+_MAX_KEPT = 64
 _lock = threading.Lock()
 
 
@@ -141,6 +142,8 @@ def current() -> Config:
             return kept[0]
     config = load()
     with _lock:
+        if len(_kept) >= _MAX_KEPT:  # a process that works in one folder after the other
+            _kept.clear()
         _kept[key] = config, tuple(map(_mtime, config.files))
     return config
 

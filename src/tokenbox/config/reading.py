@@ -132,7 +132,8 @@ class _Reader:
         checked = from_toml(row, value)
         if checked is None:
             code = ConfigCode.WRONG_TYPE if _is_other_type(row, value) else ConfigCode.BAD_VALUE
-            message = f"{text} must be {row.expected}{_instead_of(row, value)}.{row.correction(value)}"
+            given = f"{_instead_of(row, value)}.".replace("?.", "?")
+            message = f"{text} must be {row.expected}{given}{row.correction(value)}"
             raise self.error(name, code, message)
         if row.kind is keys.TOKENIZER:
             checked = tokenizer_name(str(checked), self._base)
@@ -217,7 +218,11 @@ _MEANT_LAST: Mapping[str, tuple[str, ...]] = {
 
 def unknown_key(name: keys.KeyName) -> str:
     text, known = keys.key_text(name), keys.names_near(name)
-    if len(name) > 3 and keys.key_of((name[0], name[1], name[-1])) is not None:
+    if (plain := keys.parse_key(name[0])) is not None and len(plain) > 1 and keys.key_of(plain) is not None:
+        hint = f"Write {name[0]} without quotes."
+    elif name[0] in ("tool", "tokenbox"):
+        hint = "Tables have no prefix here, as in [policy]; in pyproject.toml it is [tool.tokenbox.policy]."
+    elif len(name) > 3 and keys.key_of((name[0], name[1], name[-1])) is not None:
         meant = keys.key_text((name[0], ".".join(name[1:-1]), name[-1]))
         hint = f"A name with dots needs quotes: {meant}"
     elif keys.key_of(tuple("NAME" if part == keys.ANY else part for part in name)) is not None:
@@ -243,16 +248,26 @@ def _nearest(name: keys.KeyName, text: str, known: Sequence[str]) -> str | None:
     return next(iter(difflib.get_close_matches(text[:100], every, 1)), None)
 
 
+# Where the password of a database belongs, by the last part of the key of its address.
+_PASSWORDS: Mapping[str, str] = {
+    "database": "Put the password into the environment variable PGPASSWORD, or into ~/.pgpass.",
+    "redis": "Put the password into the environment variable REDISCLI_AUTH.",
+}
+
+
 def refuse_secrets(key: str, value: object, origin: Origin) -> None:
     """Raise for a setting that contains the key of a service. The message does not repeat it."""
     last = key.rpartition(".")[2].lower().replace("-", "_")
     texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
     named = last in _SECRET_NAMES and not isinstance(value, Mapping)
     if named or any(isinstance(text, str) and looks_secret(text) for text in texts):
+        instead = (
+            'Put it in an environment variable and name that: key_env = "OPENAI_API_KEY"; or in the keyring, '
+            'and name its entry: keyring = "openai".'
+        )
         raise ConfigError(
             f"{key} seems to hold a key, and settings are not a place for one: they are shown and shared. "
-            'Put it in an environment variable and name that: key_env = "OPENAI_API_KEY"; or in the keyring, '
-            'and name its entry: keyring = "openai". A key that was committed should be replaced.',
+            f"{_PASSWORDS.get(last, instead)} A key that was committed should be replaced.",
             code=ConfigCode.SECRET,
             where=str(origin),
             file=origin.name if origin.level in (Level.PROJECT, Level.USER) else None,
@@ -322,7 +337,7 @@ def _instead_of(row: keys.SettingKey, value: object) -> str:
     if row.kind in (keys.VARIABLE, keys.ENDPOINT):
         return ""
     if isinstance(value, Mapping):
-        return ", not a table"
+        return ", not a table" + (". Did you mean [models.NAME]?" if row.name == "model" else "")
     if isinstance(value, int) and value.bit_length() > _MAX_SHOWN_BITS:
         return f", not a number of {value.bit_length():,} bits"
     text = str(value).lower() if isinstance(value, bool) else str(value)

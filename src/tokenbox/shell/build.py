@@ -109,7 +109,7 @@ def begin(
         WorkingPlace(environment.folder, dict(environment.variables)),
         memory,
         mcp,
-        PromptTemplate(settings.prompt),
+        PromptTemplate(settings.prompt, config.source("shell.prompt")),
         environment.new_id,
         settings.token_budget,
         environment.wait,

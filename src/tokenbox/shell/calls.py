@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.errors import plural
+from tokenbox.errors import TokenboxError, plural
 from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
 from tokenbox.providers import errors
 from tokenbox.providers.events import ChatAnswer, FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell.evidence import of_call
 from tokenbox.shell.keys import KeyFilter
 from tokenbox.shell.models import bounded_count
+from tokenbox.shell.running import uninterrupted
 from tokenbox.shell.screen import in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.catalog import Price
-    from tokenbox.errors import TokenboxError
     from tokenbox.providers.counting import TokenCount
     from tokenbox.providers.events import Event
     from tokenbox.shell.keys import ModelKeys
@@ -174,18 +175,21 @@ def call_once(session: Session, category: Category, messages: Sequence[Mapping[s
         max_tokens=reserve(session, category),
         cache_marks=session.settings.cache_marks and messages is None,
     )
-    outcome, error = Outcome.DONE, None
+    outcome, error = Outcome.STOPPED, None
     try:
-        show(session, stream, counted, is_seen=messages is None)
-    except KeyboardInterrupt:
-        outcome = Outcome.STOPPED
-    except errors.ProviderError as failed:
+        with suppress(KeyboardInterrupt):
+            show(session, stream, counted, is_seen=messages is None)
+            outcome = Outcome.DONE
+    except TokenboxError as failed:  # of the server, or of a screen that is gone
         outcome, error = Outcome.FAILED, failed
     finally:
-        stream.close()
-        answer = _without_keys(stream.answer, session.models.keys)
-        usage, exact = used(session, answer, counted, outcome, error)
-        record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
+        with uninterrupted():
+            stream.close()
+            answer = _without_keys(stream.answer, session.models.keys)
+            usage, exact = used(session, answer, counted, outcome, error)
+            record.call(started.end(record.now(), usage, price, exact=exact, outcome=outcome))
+    if isinstance(error, errors.ServerUnreachable | errors.ContextExceeded):
+        session.models.probe_again()  # after a restart, the server may have another model or window
     if outcome is Outcome.DONE and answer.usage is not None:
         for text in session.models.compare(counted, answer.usage.input_tokens):
             session.screen.notice(f"[{text}]")

@@ -41,7 +41,7 @@ class Editor:
     ) -> None:
         self._pastes = Pastes()
         self._session: PromptSession[str] = PromptSession(
-            history=None if history is None else open_history(history, hide),
+            history=None if history is None else open_history(history, self._pastes, hide),
             completer=_Completer(complete, folder),
             complete_while_typing=False,
             key_bindings=_keys(self._pastes),
@@ -132,22 +132,29 @@ class _Completer(Completer):
 
 
 class _History(FileHistory):
-    """A history without keys and, as in other shells, without lines that begin with a blank."""
+    """A history without keys and, as in other shells, without lines that begin with a blank.
 
-    def __init__(self, path: Path, hide: Callable[[str], str]) -> None:
+    Lines with a long paste are in the history of this process only, whose placeholders no other one knows.
+    """
+
+    def __init__(self, path: Path, pastes: Pastes, hide: Callable[[str], str]) -> None:
         super().__init__(str(path))
-        self._hide = hide
+        self._pastes, self._hide = pastes, hide
 
     def append_string(self, string: str) -> None:
         if not string.startswith(" "):
             super().append_string(self._hide(string))
 
+    def store_string(self, string: str) -> None:
+        if self._pastes.unfolded(string) == string:
+            super().store_string(string)
 
-def open_history(path: Path, hide: Callable[[str], str]) -> History | None:
+
+def open_history(path: Path, pastes: Pastes, hide: Callable[[str], str]) -> History | None:
     """Open the history file, which only its owner can read. None if it cannot be created."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         open_regular(path, "ab", new=OWN).close()  # a pipe would block the editor
     except OSError:
         return None
-    return _History(path, hide)
+    return _History(path, pastes, hide)

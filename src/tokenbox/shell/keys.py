@@ -37,7 +37,8 @@ class ModelKeys:
         self.learn(variables)
 
     def learn(self, variables: Mapping[str, str]) -> None:
-        """Hide the keys in these variables from now on. The path of a file with a key is not hidden."""
+        """Use the keys in these variables, and hide them. The path of a file with a key is not hidden."""
+        self._variables, self._found = variables, {}
         for name, value in variables.items():
             is_key = _KEY_NAME.search(name) is not None and not _is_path(value)
             if is_key or name in self._named or looks_secret(value):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import date
     from decimal import Decimal
 
-    from tokenbox.config import Config
+    from tokenbox.config import Config, Connection
     from tokenbox.content.items import Item
 
 _MAX_CACHED: Final = 4096
@@ -212,6 +212,8 @@ class Models:
         count = count_of(counted)
         dropped = unread(count, reported)
         difference = self.calibration.compare(self._counted_for(), count, reported)
+        if dropped is not None or difference is not None:
+            self.probe_again()  # the server may have another model or window now
         if dropped is not None:
             warning = (
                 f"{self.label} read {reported:,} prompt tokens where {counted} were sent: it seems to have "
@@ -249,15 +251,31 @@ class Models:
         return self._counts[key]
 
     def check_key(self) -> None:
-        """Raise :class:`KeyNotSent` if the model needs a key that is not set."""
-        connection = None if self._endpoint is not None else self._config.connection(self.name)
-        if connection is None or self.target.key is not None:
+        """Use the current key of the model. Raise :class:`KeyNotSent` if it is not set."""
+        connection = self._connection()
+        if connection is None:
             return
-        name, remedy = connection.key_env, "export it before you start"
-        if name is None:
-            name, remedy = connection.keyring, f"keyring set {KEYRING_SERVICE} {connection.keyring}"
-        if name is not None:
-            raise KeyNotSent(f"the key {name} of {self.name} is not set: {remedy}.", model=self.name)
+        key, name = self.keys.of(connection), connection.key_env or connection.keyring
+        if key is None and name is not None:
+            raise KeyNotSent(
+                f"the key {name} of {self.name} is not set. To set it: {self.how_to_set_key()}",
+                model=self.name,
+            )
+        if key != self.target.key:
+            self.target = self.provider.target = replace(self.target, key=key)
+
+    def how_to_set_key(self) -> str | None:
+        """Return the command that sets the key of the current model; None if no setting names one."""
+        connection = self._connection()
+        if connection is None:
+            return None
+        if connection.key_env is not None:
+            return f"!read -rs {connection.key_env}; export {connection.key_env}"
+        return None if connection.keyring is None else f"!keyring set {KEYRING_SERVICE} {connection.keyring}"
+
+    def _connection(self) -> Connection | None:
+        """Return the settings of the current model; None for a server of the command line."""
+        return None if self._endpoint is not None else self._config.connection(self.name)
 
     def limits(self) -> GuardLimits | None:
         """Return the limits of a request to the current model, or None if its window is unknown."""

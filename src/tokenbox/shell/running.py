@@ -16,6 +16,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -44,6 +45,23 @@ _POLL_SECONDS: Final = 0.05  # the interval of checks whether a command with bac
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _INTERRUPTS: Final = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, _KILL)
 _NOT_FOUND, _SIGNALLED = 127, 128
+
+
+class Hangup(KeyboardInterrupt):
+    """An interrupt that ends the shell: its terminal was closed, or it got SIGTERM."""
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ignore Ctrl-C in a short step: a second one must not lose the answer that the first has stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +243,10 @@ class _Pump:
         while True:
             try:
                 return work()
+            except Hangup:
+                with suppress(OSError):
+                    os.killpg(self._process.pid, signal.SIGHUP)
+                raise
             except KeyboardInterrupt:
                 with suppress(OSError):
                     os.killpg(self._process.pid, next(self._interrupts, _KILL))
@@ -263,7 +285,8 @@ def _raw(keyboard: int | None, source: int) -> Iterator[None]:
         tty.setraw(keyboard, termios.TCSADRAIN)
         yield
     finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
         signal.signal(signal.SIGWINCH, handler)
 
 
@@ -278,7 +301,12 @@ def hide_keys(terminal: int) -> Callable[[], object]:
         termios.tcsetattr(terminal, termios.TCSANOW, [*before[:3], before[3] & ~termios.ECHO, *before[4:]])
     except (OSError, termios.error):
         return lambda: None
-    return lambda: termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+    def show() -> None:
+        with suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+    return show
 
 
 def _unread(terminal: int) -> bytes:

@@ -62,15 +62,19 @@ _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt with fields in braces. Figures that are estimates have a ``~``."""
+    """A prompt with fields in braces, and its source. Figures that are estimates have a ``~``."""
 
     text: str
+    source: str = ""
 
     def __post_init__(self) -> None:
         for name in self.fields:
             if name not in FIELDS:
                 known = ", ".join(f"{{{field}}}" for field in FIELDS)
-                raise InvalidPrompt(f"a prompt has no field {{{name}}}. Its fields: {known}.", field=name)
+                where = f"{self.source}: " if self.source else ""
+                raise InvalidPrompt(
+                    f"{where}a prompt has no field {{{name}}}. Its fields: {known}.", field=name
+                )
 
     @property
     def fields(self) -> tuple[str, ...]:

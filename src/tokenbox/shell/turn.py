@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger import Category, Outcome
+from tokenbox.providers.errors import AuthenticationFailed, ContextExceeded
 from tokenbox.shell import proposals
 from tokenbox.shell.attaching import attach, mentioned
 from tokenbox.shell.calls import call, check_cap, report_end
 from tokenbox.shell.errors import NoModel
 from tokenbox.shell.room import fit_window, make_room, warn_if_full
-from tokenbox.shell.running import run
+from tokenbox.shell.running import run, uninterrupted
 from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
@@ -101,17 +102,21 @@ def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) ->
         raise
     category = Category.MAIN
     for _ in range(MAX_ROUNDS):
+        if session.ended:  # by a signal, which interrupted a command or a summary
+            return
         ended = call(session, category)
         answer, done = ended.answer, ended.outcome is Outcome.DONE
         calls = answer.tool_calls if done else ()
         if answer.text or calls:
             message = answer.message if done else {"role": "assistant", "content": answer.text}
-            keep(session, [context.conversation.add(message)])
+            with uninterrupted():
+                keep(session, [context.conversation.add(message)])
         elif category is Category.MAIN:
             context.take_back(question, offers)
             session.record.mark([question], "dropped")
         report_end(session, ended)
         if ended.error is not None:
+            advise(session, ended.error)
             raise ended.error
         if not calls:
             session.answered = session.record.last_call
@@ -122,6 +127,21 @@ def answer_to(session: Session, question: int, offers: Sequence[OutputOffer]) ->
         make_room(session, question)
         check_cap(session, category)
     session.screen.notice(f"[stopped: the model called tools {MAX_ROUNDS} times for one question]")
+
+
+def advise(session: Session, error: TokenboxError) -> None:
+    """Say how the question can be asked again, if the key or the window is the problem."""
+    how = session.models.how_to_set_key()
+    if isinstance(error, AuthenticationFailed) and how is not None:
+        session.screen.notice(f"[to set another key: {how}]")
+    if isinstance(error, ContextExceeded):
+        budget, window = session.context.budget, error.details["context_window"]
+        fit_window(session)  # the server may have a smaller window than before, and say so
+        if session.context.budget < budget:
+            session.screen.notice("[ask again: the request will fit this budget]")
+        elif isinstance(window, int):
+            room = window - (session.models.output_reserve or window // 4)
+            session.screen.notice(f"[to keep to its window of {window:,} tokens: :budget {max(1, room)}]")
 
 
 def keep(session: Session, numbers: Sequence[int]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenbox.errors import needing
 from tokenbox.store.database import SqlDialect, Transaction
@@ -17,6 +18,8 @@ with needing("a store in PostgreSQL", "gateway"):
 
 if TYPE_CHECKING:
     from tokenbox.store.database import Value
+
+R = TypeVar("R")
 
 DIALECT = SqlDialect(text='TEXT COLLATE "C"', money="NUMERIC", money_sum="SUM")
 CONNECTIONS = 4
@@ -40,6 +43,7 @@ class PostgreSQLDatabase:
     """A database at a ``postgresql://`` address.
 
     ``patience`` is how many seconds to wait for a connection, and for a lock. An answer may take twice that.
+    A server that is silent for three times as long is unavailable: it hangs.
     """
 
     def __init__(self, address: str, *, patience: float = 5.0) -> None:
@@ -72,6 +76,12 @@ class PostgreSQLDatabase:
             },
         )
 
+        @sqlalchemy.event.listens_for(self._engine, "do_connect")
+        def _(_dialect: object, _record: object, args: Any, options: Any) -> BoundedConnection:  # noqa: ANN401  # of the driver
+            connection = BoundedConnection.connect(*args, **options)
+            connection.seconds = 3 * patience
+            return connection
+
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         try:
@@ -98,11 +108,35 @@ class PostgreSQLDatabase:
         if not text:
             # Only the first line: the others have values, and addresses that were tried.
             lines = str(cause or error).strip().splitlines()
-            text = f"{lines[0] if lines else type(error).__name__}."
+            text = f"{lines[0].removesuffix('.') if lines else type(error).__name__}."
             unreachable = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
             if isinstance(error, unreachable) or (state or "").startswith("57P"):
                 kind, text = StoreUnavailable, f"{text} Check that the server runs and the address is right."
         return kind(f"{self.name}: {text}", database=self.name)
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection that ends if the server is silent for ``seconds``. The driver alone waits forever."""
+
+    seconds: float
+
+    def wait(self, gen: Generator[Any, Any, R], *args: Any, **options: Any) -> R:
+        """Run ``gen``, the driver's work on one answer. Raises ``psycopg.OperationalError``."""
+        return super().wait(self._bounded(gen), *args, **options)
+
+    def _bounded(self, work: Generator[Any, Any, R]) -> Generator[Any, Any, R]:
+        until = time.monotonic() + self.seconds
+        try:
+            wanted = next(work)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > until:  # the driver asks every 0.1 s
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the server did not answer within {self.seconds:g} s.")
+                wanted = work.send(ready)
+        except StopIteration as done:
+            result: R = done.value
+            return result
 
 
 class PostgreSQLTransaction(Transaction):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,8 @@ class RedisQuotas:
         try:
             self._redis: Any = redis.Redis.from_url(
                 url,
+                # A password in the address takes precedence.
+                password=os.environ.get("REDISCLI_AUTH"),
                 # The limit below covers the whole command. The library's own uses asyncio.wait_for, which in
                 # Python 3.11 can lose a cancellation: a disconnected client would go unnoticed.
                 socket_timeout=None,
@@ -75,8 +78,8 @@ class RedisQuotas:
         except ValueError:
             # The address is not repeated, nor the error, which has parts of it: it may have a password.
             raise QuotaStoreError(
-                "the address of Redis does not parse. Give one as redis://:PASSWORD@host:6379/0; in a "
-                "password, write special characters as %XX."
+                "the address of Redis does not parse. Give one as redis://host:6379/0, and the password in "
+                "REDISCLI_AUTH."
             ) from None
         self._seconds = 2 * seconds
         self._slots = asyncio.Semaphore(CONNECTIONS)
