@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -159,7 +160,10 @@ def check_columns(plan: BatchPlan, sharded: Sharded) -> str | None:
     # What is an error goes before a warning.
     option, name = min(missing, key=lambda one: one[0] != "--budget")
     near = get_close_matches(name, columns, 1)
-    hint = f"Did you mean {option} {near[0]}? " if near else ""
+    hint = f"Did you mean {option} {shlex.quote(near[0])}? " if near else ""
+    separator = next((mark for mark in ";|\t" if len(columns) == 1 and mark in min(columns)), None)
+    if separator is not None:
+        hint = f"Its cells seem to end with {separator!r}: in .csv they end with commas, in .tsv with tabs. "
     known = ", ".join(sorted(columns)[:_SHOWN])
     where = "the input has" if found is not None else "the first rows have"
     message = f"{where} no column {name!r:.60} ({option}). {hint}The columns are {known:.400}."

@@ -134,32 +134,32 @@ def run(
         if not places.is_folder:
             assemble(places, plan, record, records)
         remove_stale(places, len(records))
-    tally = Tally()
-    for shard in records:
-        tally.merge(shard.tally)
-    bundle = None
-    if proof is not None:
-        evidence = evidence_of_run(plan, sharded, records, tally, identity)
-        proof(evidence)
-        bundle = build(evidence).id
-    summary = BatchSummary(
-        task=plan.task.value,
-        input=without_password(source),
-        output=without_password(places.output),
-        engine=str(engine.name),
-        workers=engine.workers,
-        digest=digest_of(records),
-        shards=len(records),
-        reused=sum(shard.reused for shard in records),
-        skipped=sharded.skipped,
-        tally=tally,
-        seconds=time.monotonic() - began,
-        model=plan.model,
-        tokenizer=identity,
-        price=price,
-        bundle=bundle,
-    )
-    write_json(places.summary, summary.to_dict())
+        tally = Tally()
+        for shard in records:
+            tally.merge(shard.tally)
+        bundle = None
+        if proof is not None:
+            evidence = evidence_of_run(plan, sharded, records, tally, identity)
+            proof(evidence)
+            bundle = build(evidence).id
+        summary = BatchSummary(
+            task=plan.task.value,
+            input=without_password(source),
+            output=without_password(places.output),
+            engine=str(engine.name),
+            workers=engine.workers,
+            digest=digest_of(records),
+            shards=len(records),
+            reused=sum(shard.reused for shard in records),
+            skipped=sharded.skipped,
+            tally=tally,
+            seconds=time.monotonic() - began,
+            model=plan.model,
+            tokenizer=identity,
+            price=price,
+            bundle=bundle,
+        )
+        write_json(places.summary, summary.to_dict())
     return summary
 
 

@@ -194,12 +194,13 @@ WRITERS: Mapping[RowFormat, Callable[[BinaryIO, Sequence[str], Mapping[str, Any]
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else value if isinstance(value, str) else json_text(value)
+    return _text_cell(value) or ""
 
 
 def _text_cell(value: object) -> str | None:
-    if value is None:
-        return None
     if not isinstance(value, str):
-        return json_text(value)
+        text = json_text(value)
+        if not text.startswith('"'):
+            return None if text == "null" else text
+        value = str(json.loads(text))  # a date, a decimal or bytes: text, not a JSON string
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
