@@ -192,6 +192,9 @@ def test_the_nearest_names(wrong: str, right: str) -> None:
         ("gpt-6-sol", None),  # no source says yet
         ("deepseek-r1-distill-llama-70b", "llama3-bpe"),
         ("deepseek-r1-distill-qwen-7b", "qwen2-bpe"),
+        ("deepseek-r1:14b", "qwen2-bpe"),
+        ("deepseek-r1:70b", "llama3-bpe"),
+        ("deepseek-r1:671b", "deepseek-v3-bpe"),
         ("qwen3.5-plus", None),
         ("llama-4-scout", "llama4-bpe"),
         ("us.anthropic.claude-opus-4-5", None),
@@ -326,6 +329,8 @@ def test_what_is_no_name_is_a_typed_error(wrong: object) -> None:
         ("gpt-3.5-turbo-0613", 4_096),
         ("gpt-3.5-turbo-instruct", 4_096),
         ("gpt-5-chat-latest", 128_000),
+        ("deepseek-r1:8b", 131_072),  # of another model than deepseek-r1:671b
+        ("deepseek-r1:671b", 163_840),
     ],
 )
 def test_other_spellings_and_smaller_snapshots(model_id: str, window: int) -> None:
@@ -333,6 +338,19 @@ def test_other_spellings_and_smaller_snapshots(model_id: str, window: int) -> No
     assert found is not None
     assert found.context_window is not None
     assert found.context_window.value == window
+
+
+@pytest.mark.parametrize(
+    "model_id",
+    [
+        "gradientai/Llama-3-8B-Instruct-262k",
+        "llama3-gradient:8b",
+        "togethercomputer/LLaMA-2-7B-32K",
+        "Qwen/Qwen2.5-7B-Instruct-1M",
+    ],
+)
+def test_a_model_with_another_window_than_its_base_has_no_card(model_id: str) -> None:
+    assert model(model_id) is None
 
 
 @pytest.mark.parametrize(

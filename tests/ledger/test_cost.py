@@ -26,6 +26,16 @@ def test_the_example_of_the_seed() -> None:
     }
 
 
+def test_audio_has_rates_of_its_own_which_are_unknown() -> None:
+    assert cost_of(Usage(179, 8, 0, audio=True), HAIKU).to_dict() == {
+        "dollars": None,
+        "exact": False,
+        "priced": False,
+        "source": None,
+        "date": None,
+    }
+
+
 def test_cached_and_written_tokens_have_their_own_prices() -> None:
     cost = cost_of(Usage(1_000_000, 0, 600_000, cache_write_tokens=300_000), HAIKU)
     assert cost.dollars == Decimal("0.06") + Decimal("0.375") + Decimal("0.1")

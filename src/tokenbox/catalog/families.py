@@ -47,8 +47,9 @@ _ROWS = (
     _Row(r"gemma-?3(?![\d.])", "gemma3", "model card"),
     _Row(r"gemma-?2(?![\d.])", "gemma2", "model card"),
     # A distilled model uses the tokenizer of its base model.
-    _Row(r"deepseek-r1-distill-llama", "llama3-bpe", "model card"),
-    _Row(r"deepseek-r1-distill-qwen", "qwen2-bpe", "model card"),
+    _Row(r"deepseek-r1-(distill-llama|70b)", "llama3-bpe", "model card"),
+    _Row(r"deepseek-r1-(distill-qwen|0528-qwen3|(1\.5|7|14|32)b)", "qwen2-bpe", "model card"),
+    _Row(r"deepseek-r1-8b", None, "of Llama 3.1 or of Qwen 3, by its date"),
     _Row(r"deepseek-(r1|v3)(?!\d)", "deepseek-v3-bpe", "model card"),
     # Meta.
     _Row(r"(meta-)?llama-?4(?!\d)", "llama4-bpe", "model card"),
@@ -82,7 +83,12 @@ class _Card(NamedTuple):
 
 # max_position_embeddings of config.json, with the publication date of the card.
 _CARDS = (
-    _Card(r"deepseek-r1-distill-(llama|qwen)", 131072, "deepseek-ai/DeepSeek-R1-Distill", "2025-01-20"),
+    _Card(
+        r"deepseek-r1-(distill-(llama|qwen)|0528-qwen3|(1\.5|7|8|14|32|70)b)",
+        131072,
+        "deepseek-ai/DeepSeek-R1-Distill",
+        "2025-01-20",
+    ),
     _Card(r"deepseek-r1(?!\d)", 163840, "deepseek-ai/DeepSeek-R1", "2025-01-20"),
     _Card(r"deepseek-v3(?![\d.])", 163840, "deepseek-ai/DeepSeek-V3", "2024-12-26"),
     _Card(r"(meta-)?llama-?4-scout", 10485760, "meta-llama/Llama-4-Scout-17B-16E-Instruct", "2025-04-05"),
@@ -113,6 +119,9 @@ _CARDS = (
 )
 
 
+# A derived model with a longer window than its card's: Llama-3-8B-262k, Qwen2.5-7B-Instruct-1M.
+_OWN_WINDOW = re.compile(r"-(\d{1,4}[km]|gradient|yarn|long\w*)(-|$)")
+
 R = TypeVar("R", _Row, _Card)
 
 
@@ -138,7 +147,8 @@ def card_of(model: str) -> ModelLimits | None:
 
     A server may be configured with a smaller one; its own figure overrides this table.
     """
-    card = _first(_CARDS, bare_name(model))
-    if card is None:
+    name = bare_name(model)
+    card = _first(_CARDS, name)
+    if card is None or _OWN_WINDOW.search(name):
         return None
     return ModelLimits(Figure(card.window, f"config.json of {card.card}", card.published))

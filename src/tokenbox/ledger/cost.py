@@ -102,9 +102,14 @@ def cost_of(usage: Usage, price: Price | None, *, exact: bool = True) -> Cost:
     Tokens read from a cache or written to one are charged as plain input if their number or price is unknown,
     and those written for an hour as the others that are written.
     The cost is then an estimate, unless that makes no difference. So is one by the highest price of a day, or
-    by the price of another provider.
+    by the price of another provider. Audio has rates of its own, so its cost is unknown.
     """
-    if price is None or price.input is None or _output_rate(price, usage.output_tokens) is None:
+    if (
+        usage.audio
+        or price is None
+        or price.input is None
+        or _output_rate(price, usage.output_tokens) is None
+    ):
         return UNPRICED
     if usage.input_tokens is None or usage.output_tokens is None:
         return Cost(None, exact=False, priced=True, source=price.source, date=price.date)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from tokenbox.errors import shown
 from tokenbox.ledger.errors import InvalidUsage
@@ -27,7 +28,8 @@ class Usage:
 
     ``input_tokens`` includes what was read from a cache (``cached_input_tokens``) and what was written to one
     (``cache_write_tokens``), which includes what is kept there for an hour (``cache_write_1h_tokens``).
-    ``output_tokens`` includes ``reasoning_tokens``. Raises :class:`InvalidUsage`; use :meth:`reported` for
+    ``output_tokens`` includes ``reasoning_tokens``. ``audio``: some tokens are audio, which costs other rates
+    than text, unknown here. Raises :class:`InvalidUsage`; use :meth:`reported` for
     the figures of a server, which may be anything.
     """
 
@@ -37,6 +39,7 @@ class Usage:
     reasoning_tokens: int | None = None
     cache_write_tokens: int | None = None
     cache_write_1h_tokens: int | None = None
+    audio: bool = False
 
     def __post_init__(self) -> None:
         for name in FIGURES:
@@ -65,6 +68,8 @@ class Usage:
         reasoning_tokens: object = None,
         cache_write_tokens: object = None,
         cache_write_1h_tokens: object = None,
+        *,
+        audio: bool = False,
     ) -> Usage:
         """Return the usage in a server's answer. It never raises: an impossible figure is unknown."""
         read, written = _counted(input_tokens), _counted(output_tokens)
@@ -76,13 +81,14 @@ class Usage:
             _part_of(_counted(reasoning_tokens), written),
             kept,
             _part_of(_part_of(_counted(cache_write_1h_tokens), read), kept),
+            audio,
         )
 
-    def to_dict(self) -> dict[str, int | None]:
-        return {name: getattr(self, name) for name in FIGURES}
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in FIGURES} | ({"audio": True} if self.audio else {})
 
 
-FIGURES = tuple(field.name for field in fields(Usage))
+FIGURES = tuple(field.name for field in fields(Usage) if field.name != "audio")
 UNKNOWN_USAGE = Usage(None, None)
 
 

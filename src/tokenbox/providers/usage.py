@@ -15,7 +15,8 @@ class UsageKeys:
 
     The input is the sum of ``input``; without the first of them it is unknown. ``cached``: the first that is
     there. ``lifetimes``: of the ``written`` tokens, those that are kept for an hour, and the others.
-    ``runs``: the list of the usage of each run of a model; some runs are not in other figures.
+    ``runs``: the list of the usage of each run of a model; some runs are not in other figures. ``audio``: the
+    tokens of audio, which are part of the others.
     """
 
     input: tuple[str, ...]
@@ -25,6 +26,7 @@ class UsageKeys:
     written: str
     lifetimes: tuple[str, str] | None = None
     runs: str | None = None
+    audio: tuple[str, ...] = ()
 
 
 CHAT: Final = UsageKeys(
@@ -33,6 +35,7 @@ CHAT: Final = UsageKeys(
     ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens"),  # the second is DeepSeek's
     "completion_tokens_details.reasoning_tokens",
     "prompt_tokens_details.cache_write_tokens",
+    audio=("prompt_tokens_details.audio_tokens", "completion_tokens_details.audio_tokens"),
 )
 RESPONSES: Final = UsageKeys(
     ("input_tokens",),
@@ -40,6 +43,7 @@ RESPONSES: Final = UsageKeys(
     ("input_tokens_details.cached_tokens",),
     "output_tokens_details.reasoning_tokens",
     "input_tokens_details.cache_write_tokens",
+    audio=("input_tokens_details.audio_tokens", "output_tokens_details.audio_tokens"),
 )
 # Anthropic's ``input_tokens`` exclude what was read from a cache, or written to one.
 MESSAGES: Final = UsageKeys(
@@ -79,6 +83,7 @@ def usage_of(stated: object, keys: UsageKeys) -> Usage:
         count(keys.reasoning),
         written,
         hour,
+        audio=any(count_at(stated, path) for path in keys.audio),
     )
 
 

@@ -212,8 +212,8 @@ class Models:
         count = count_of(counted)
         dropped = unread(count, reported)
         difference = self.calibration.compare(self._counted_for(), count, reported)
-        if dropped is not None or difference is not None:
-            self.probe_again()  # the server may have another model or window now
+        if difference is not None:
+            self.probe_again()  # the server may have another model now
         if dropped is not None:
             warning = (
                 f"{self.label} read {reported:,} prompt tokens where {counted} were sent: it seems to have "
