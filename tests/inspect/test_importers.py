@@ -104,6 +104,107 @@ def test_what_is_cached_for_an_hour_costs_more(
     assert (turn.cost, turn.cost_exact) == (cost, exact)
 
 
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+LANGCHAIN = [
+    {"lc": 1, "id": ["SystemMessage"], "kwargs": {"content": "Be brief.", "type": "system"}},
+    {"lc": 1, "id": ["HumanMessage"], "kwargs": {"content": "Hello", "type": "human"}},
+]
+READ = {"input_tokens": 25, "output_tokens": 3, "input_token_details": {"cache_read": 20}}
+ATTRIBUTES = {
+    "gen_ai.request.model": "gpt-4o",
+    "gen_ai.system_instructions": '[{"type": "text", "content": "Be brief."}]',
+    "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "Hello"}]}]',
+    "gen_ai.usage.input_tokens": 25,
+    "gen_ai.usage.output_tokens": 3,
+    "gen_ai.usage.cache_read.input_tokens": 20,
+}
+OTLP = {
+    "startTimeUnixNano": "1793491200000000000",
+    "attributes": [
+        {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+        for key, value in ATTRIBUTES.items()
+    ],
+}
+LLMETRY = {
+    "gen_ai.response.model": "gpt-4o",
+    "gen_ai.prompt.1.role": "user",
+    "gen_ai.prompt.1.content": "Hello",
+    "gen_ai.prompt.0.role": "system",
+    "gen_ai.prompt.0.content": "Be brief.",
+    "gen_ai.usage.prompt_tokens": 25,
+    "gen_ai.usage.completion_tokens": 3,
+}
+TRACES: dict[str, dict[str, Any]] = {
+    "langsmith": {
+        "run_type": "llm",
+        "start_time": "2026-11-01T00:00:00",
+        "inputs": {"messages": [LANGCHAIN]},
+        "outputs": {"usage_metadata": READ},
+        "extra": {"invocation_params": {"model": "gpt-4o"}},
+    },
+    "langsmith-openai": {
+        "run_type": "llm",
+        "inputs": {"messages": CHAT, "model": "gpt-4o"},
+        "outputs": {"usage": {"prompt_tokens": 25, "completion_tokens": 3}},
+    },
+    "langfuse": {
+        "id": "t",
+        "observations": [
+            {"type": "SPAN", "input": "x"},
+            {
+                "type": "GENERATION",
+                "model": "gpt-4o",
+                "startTime": "2026-11-01T00:00:00Z",
+                "input": CHAT,
+                "usage": {"input": 25, "output": 3},
+            },
+        ],
+    },
+    "otlp": {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a tool"}, OTLP]}]}]},
+    "opentelemetry": {"name": "chat", "attributes": ATTRIBUTES},
+    "openllmetry": {"name": "openai.chat", "attributes": LLMETRY},
+    "openinference": {
+        "attributes": {
+            "openinference.span.kind": "LLM",
+            "llm.model_name": "gpt-4o",
+            "input.value": json.dumps({"messages": CHAT}),
+            "llm.token_count.prompt": 25,
+            "llm.token_count.completion": 3,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("tool", TRACES)
+def test_traces_have_a_request_per_call_of_a_model(tool: str) -> None:
+    (transcript,) = imported([TRACES[tool]]) or []
+    (request,) = transcript.requests
+    assert [(item.role, item.text) for item in request.added] == [("system", "Be brief."), ("user", "Hello")]
+    assert request.model == "gpt-4o"
+    assert request.usage is not None
+    assert (request.usage.input_tokens, request.usage.output_tokens) == (25, 3)
+    cached = 20 if tool in ("langsmith", "otlp", "opentelemetry") else None
+    assert request.usage.cached_input_tokens == cached
+    if tool in ("langsmith", "langfuse", "otlp"):
+        assert (request.time or "").startswith("2026-11-01T00:00:00")
+    page([transcript_entry(transcript, tool)]).encode()
+
+
+def test_the_calls_of_a_trace_are_in_the_order_of_their_times() -> None:
+    run = TRACES["langsmith"]
+    later = {**run, "start_time": "2026-11-01T00:00:09", "inputs": {"messages": [[*LANGCHAIN, *LANGCHAIN]]}}
+    (transcript,) = imported([later, run]) or []
+    assert [(request.keep, len(request.added)) for request in transcript.requests] == [(0, 2), (2, 2)]
+
+
+def test_a_file_of_another_agent_alone_is_its_conversation() -> None:
+    lines = (SAMPLES / "claude_code.jsonl").read_text().splitlines()
+    records = [{**json.loads(line), "isSidechain": True} for line in lines if '"message"' in line]
+    (transcript,) = imported(records) or []
+    assert len(transcript.requests) > 1
+    assert transcript.notes == ()
+
+
 def test_codex_has_a_request_per_count_and_knows_who_wrote_what() -> None:
     entry = sample("codex.jsonl")
     assert [total for total, *_ in figures(entry)] == [5_200, 5_510, 4_100]
@@ -268,6 +369,9 @@ JSON = st.recursive(
                         "name",
                     ),
                     *("gen_ai", "raw", "request_body", "context_lens", "composition", "tokens", "category"),
+                    *("spans", "scopeSpans", "attributes", "key", "value", "kwargs", "parts", "args"),
+                    *("gen_ai.input.messages", "gen_ai.prompt.0.role", "input.value", "startTimeUnixNano"),
+                    *("invocation_params", "input_token_details", "cache_read", "startTime"),
                 ]
             ),
             inner,
@@ -292,6 +396,7 @@ KINDS = st.sampled_from(
         "message",
         "function_call",
         "reasoning",
+        "GENERATION",
     ]
 )
 RECORDS = st.lists(
@@ -311,11 +416,13 @@ RECORDS = st.lists(
                 "sessionId",
                 "uuid",
                 "timestamp",
+                *("inputs", "outputs", "extra", "input", "observations", "runs", "spans", "resourceSpans"),
+                *("attributes", "start_time", "startTime", "startTimeUnixNano"),
             ]
         ),
         JSON,
         max_size=5,
-    ).flatmap(lambda record: KINDS.map(lambda kind: {"type": kind, **record})),
+    ).flatmap(lambda record: KINDS.map(lambda kind: {"type": kind, "run_type": "llm", **record})),
     max_size=6,
 )
 

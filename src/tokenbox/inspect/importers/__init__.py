@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tokenbox.inspect.importers import claude_code, codex, lhar, request_log
+from tokenbox.inspect.importers import claude_code, codex, lhar, request_log, traces
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tokenbox.inspect.importers.transcript import Record, Transcript
 
 # In the order of recognition. Each has ``NAME``, ``is_own(record)`` and ``read(records)``.
-IMPORTERS: Final[tuple[ModuleType, ...]] = (lhar, claude_code, codex, request_log)
+IMPORTERS: Final[tuple[ModuleType, ...]] = (lhar, claude_code, codex, traces, request_log)
 # The records by which a file is recognized.
 _FIRST: Final = 200
 

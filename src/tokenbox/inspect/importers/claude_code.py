@@ -2,7 +2,8 @@
 
 A line is a message of the user (including tool results) or a part of an answer. The parts of an answer share
 its message id and usage. Compacted messages are no longer sent. The file has no system prompt and no tools.
-Lines of other agents (``isSidechain``) are separate conversations and are skipped.
+Lines of other agents (``isSidechain``) are separate conversations and are skipped, unless the file has no
+others: it is then the conversation of such an agent.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def read(records: list[Record]) -> list[Transcript]:
         for record in records
         if record.get("type") == "assistant" and (message := mapping(record.get("message"))).get("usage")
     }
+    is_agents = all(record.get("isSidechain") is True for record in records if is_own(record))
     turns, answered = TranscriptTurns(), object()
     note, aside, session = None, 0, None
     for record in records:
-        if record.get("isSidechain") is True:
+        if record.get("isSidechain") is True and not is_agents:
             aside += 1
             continue
         session = session or text_or_none(record.get("sessionId"))
