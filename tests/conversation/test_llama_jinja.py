@@ -303,3 +303,23 @@ def test_a_message_that_is_not_unicode_is_refused() -> None:
     request = template.prepared(asked([{**USER, "content": "a\ud800"}], (), {}), now)
     with pytest.raises(InvalidText):
         template.text(request, Run(now))
+
+
+CHANGES = (
+    "{% for m in messages %}{{ m.content }}{% set m.content = m.content + ' more' %}{% endfor %}"
+    "{% if add_generation_prompt %}>{% endif %}"
+)
+
+
+def test_a_template_that_changes_its_messages_begins_anew_in_each_render() -> None:
+    """To continue an answer the server renders twice more, each time from the request."""
+    template, now = LlamaTemplate(CHANGES), dt.datetime(2026, 11, 22, tzinfo=dt.UTC)
+    request = template.prepared(asked([USER, {"role": "assistant", "content": "It"}], (), {}), now)
+    assert template.text(request, Run(now)) == f"{USER['content']}>It"
+
+
+@pytest.mark.parametrize("condition", ["true", "messages | length > 2"])
+def test_a_template_with_which_the_server_does_not_start(condition: str) -> None:
+    source = f"{{% if {condition} %}}{{% set _ = messages.pop(0) %}}{{% endif %}}"
+    with pytest.raises(TemplateError, match="removes messages"):
+        LlamaTemplate(source)

@@ -25,6 +25,7 @@ from tokenbox.conversation.llama.server_request import (
     read_tools,
     trimmed,
 )
+from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.values import joined, of_json
 from tokenbox.errors import InvalidText
 
@@ -77,7 +78,10 @@ class LlamaTemplate:
         names = self.program.names()
         self.prints_dates = bool(names & _CLOCK)
         self.preserves = bool(names & _PRESERVE)
-        self.capabilities = capabilities(self.program, _ANY_DAY)
+        try:
+            self.capabilities = capabilities(self.program, _ANY_DAY)
+        except LookupError:
+            raise TemplateError("llama.cpp does not start with a template that removes messages.") from None
         self.family = family_of(self.source)
         self.reasoning = Reasoning()
         if self.family is None:
@@ -171,7 +175,7 @@ class LlamaTemplate:
         return opened + (prefill.text if prefill.in_content else "")
 
     def _rendered(self, variables: Mapping[str, Any], run: Run) -> str:
-        text = self.program.render(variables, run)
+        text = self.program.render(of_json(variables), run)  # a copy: a template may change its messages
         return text.removeprefix(self.starts).removesuffix(self.ends)
 
     def opening(self, prepared: Prepared, run: Run) -> str:
