@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 import re
 import tracemalloc
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,14 @@ from tokenbox.compose import bound, lower_bound
 from tokenbox.compose.remembered import RememberedCounts
 from tokenbox.content.message import UndeclaredCost
 from tokenbox.content.request import read_request
-from tokenbox.conversation import fit, sandbox, template
+from tokenbox.conversation import Conversation, fit, sandbox, template
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.pieces import MEDIA
 from tokenbox.conversation.published import OpenAIFormat
 from tokenbox.conversation.template import ChatTemplate
 from tokenbox.errors import TokenizerError, UnsupportedOperation, VocabularyError
+from tokenbox.tokenizers import as_saved
 from tokenbox.tokenizers.protocol import BaseTokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import get
 from tokenbox.tokenizers.special import PromptTokenizer
@@ -49,6 +51,20 @@ def test_transformers_renders_messages_as_they_are(model: models.Model) -> None:
     assert '"arguments": {"a":1}' in chat.render(messages)
     assert chat.render(HI) == "<|im_start|>user\nhi there<|im_end|>\n<|im_start|>assistant\n"
     assert chat.render(HI, add_generation_prompt=False).endswith("<|im_end|>\n")
+
+
+THOUGHTS = "{% for m in messages %}{{ m | tojson }}{% endfor %}{{ documents is defined }}{{ pad is defined }}"
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "thinking", "reasoning"])
+def test_transformers_drops_nulls_and_gives_reasoning_all_names(name: str, model: models.Model) -> None:
+    chat = ChatFormat.open(model.folder, template=THOUGHTS)
+    answer = {"role": "assistant", "content": None, name: "hm", "tool_calls": None}
+    shown = json.loads(chat.render([answer]).partition("TrueFalse")[0])
+    assert shown == {"thinking": "hm", "role": "assistant", "reasoning_content": "hm"} | {name: "hm"}
+    conversation = Conversation(count=chat)
+    conversation.add(answer)
+    assert conversation.request_count().total == chat.count_messages([answer])
 
 
 def test_transformers_is_exact_for_plain_chats(model: models.Model) -> None:
@@ -328,6 +344,74 @@ def test_files_that_cannot_be_used(
         ChatFormat.open(tmp_path)
     with pytest.raises(VocabularyError):
         ChatFormat.open(tmp_path / "no.gguf")
+
+
+NFC_OF_QWEN: dict[str, Any] = {
+    "normalizer": {"type": "NFC"},
+    "pre_tokenizer": {
+        "type": "Sequence",
+        "pretokenizers": [
+            {
+                "type": "Split",
+                "pattern": {"Regex": as_saved.QWEN_PATTERN},
+                "behavior": "Isolated",
+                "invert": False,
+            },
+            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+        ],
+    },
+}
+TOKEN = {"content": "<|im_end|>", "lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+
+
+@pytest.mark.parametrize(
+    ("exact", "files"),
+    [
+        (True, {}),
+        (True, {"tokenizer_config": {"tokenizer_class": "PreTrainedTokenizerFast"}}),
+        (True, {"tokenizer_config": {"added_tokens_decoder": {"2": TOKEN}, "pad_token": "<|im_end|>"}}),
+        (True, {"special_tokens_map": {"bos_token": {"content": "<|endoftext|>"}}, "added_tokens": {}}),
+        (True, {"tokenizer_config": {"tokenizer_class": "Qwen2Tokenizer"}, "tokenizer": NFC_OF_QWEN}),
+        (
+            True,
+            {
+                "tokenizer_config": {"tokenizer_class": "TokenizersBackend"},
+                "config": {"model_type": "llama"},
+            },
+        ),
+        (False, {"tokenizer_config": {"tokenizer_class": "Qwen2Tokenizer"}}),  # splits texts by itself
+        (False, {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer"}, "tokenizer": NFC_OF_QWEN}),
+        (False, {"config": {"model_type": "llama"}}),  # whose class is taken
+        (
+            False,
+            {
+                "tokenizer_config": {"tokenizer_class": "PreTrainedTokenizerFast"},
+                "config": {"model_type": "qwen2"},
+            },
+        ),
+        (False, {"tokenizer_config": {"pad_token": "hi"}}),  # becomes a token
+        (False, {"tokenizer_config": {"extra_special_tokens": ["hi"]}}),
+        (False, {"tokenizer_config": {"extra_special_tokens": {"image_token": "hi"}}}),
+        (False, {"tokenizer_config": {"added_tokens_decoder": {"9": {"content": "hi"}}}}),
+        (False, {"tokenizer_config": {"added_tokens_decoder": {"2": TOKEN | {"lstrip": True}}}}),
+        (False, {"tokenizer_config": {"split_special_tokens": True}}),
+        (False, {"tokenizer_config": {"auto_map": {"AutoTokenizer": ["a.B", None]}}}),
+        (False, {"tokenizer_config": {"added_tokens_decoder": {"9": []}}}),
+        (False, {"special_tokens_map": {"eos_token": "<|im_start|>"}}),
+        (False, {"special_tokens_map": {"unk_token": "hi"}}),
+        (False, {"added_tokens": {"hi": 4_096}}),
+    ],
+)
+def test_a_folder_is_exact_if_its_tokenizer_is_used_as_it_is_saved(
+    exact: bool, files: dict[str, dict[str, Any]], model: models.Model, tmp_path: Path
+) -> None:
+    for name in {"tokenizer", "tokenizer_config", *files}:
+        file = model.folder / f"{name}.json"
+        saved = json.loads(file.read_text()) if file.exists() else {}
+        (tmp_path / file.name).write_text(json.dumps(saved | files.get(name, {})))
+    count = ChatFormat.open(tmp_path).count_request(read_request({"messages": HI}))
+    assert count.exact is exact
+    assert count.total == ChatFormat.open(model.folder).count_messages(HI)
 
 
 def test_a_model_without_a_template(model: models.Model, tmp_path: Path) -> None:

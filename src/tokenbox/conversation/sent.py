@@ -12,6 +12,8 @@ from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, ch
 
 SOME_DAY: Final = dt.datetime(2024, 7, 26, 12, tzinfo=dt.UTC)
 """The date for templates that print it, if no clock was given: their counts are not exact."""
+# The names of an answer's reasoning. Templates read the first, and that of gpt-oss the second.
+_REASONING: Final = ("reasoning_content", "thinking", "reasoning")
 # Date formats without a time of day; the server may be in another time zone.
 _DAYS_ONLY: Final = re.compile(r"(?:[^%]|%[-_0^#]?[aAbBdeFgGhjmnuUVwWxyYDtC%])*")
 
@@ -24,6 +26,16 @@ def only_days(forms: Iterable[str]) -> bool:
 def mapping(message: Message | Mapping[str, object]) -> dict[str, Any]:
     """Return the message as it is sent, for a template."""
     return Message.of(message).to_dict(declared=False)
+
+
+def as_rendered(message: Message | Mapping[str, object]) -> dict[str, Any]:
+    """Return the message as transformers passes it to a template (since its version 5.24).
+
+    Keys of null are dropped, and the reasoning has all the names that templates read.
+    """
+    made = {key: value for key, value in mapping(message).items() if value is not None}
+    thought = next((made[name] for name in _REASONING if name in made), None)
+    return made if thought is None else {"thinking": thought, **made, "reasoning_content": thought}
 
 
 def tool_mappings(tools: object) -> Sequence[Mapping[str, Any]]:

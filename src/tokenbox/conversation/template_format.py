@@ -28,7 +28,15 @@ from tokenbox.conversation.llama.session import LlamaSession
 from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.verified import is_verified, is_verified_vocabulary
 from tokenbox.conversation.pieces import CountsMedia
-from tokenbox.conversation.sent import SOME_DAY, as_texts, in_chat_shape, mapping, only_days, tool_mappings
+from tokenbox.conversation.sent import (
+    SOME_DAY,
+    as_rendered,
+    as_texts,
+    in_chat_shape,
+    mapping,
+    only_days,
+    tool_mappings,
+)
 from tokenbox.conversation.transformers_session import TransformersSession
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
@@ -72,7 +80,7 @@ class TemplateFormat(CountsMedia):
         time = "clock" if callable(now) else repr(now)
         given = [inner.fingerprint, self.template_digest, self.server, time, sorted(variables.items())]
         digest = hashlib.sha256(json.dumps(given, default=repr).encode()).hexdigest()
-        exact = inner.exact and is_verified(self.server, source, vocabulary.kind)
+        exact = inner.exact and vocabulary.as_saved and is_verified(self.server, source, vocabulary.kind)
         self.identity = TokenizerIdentity(f"{inner.name} chat", inner.version, digest, exact)
         self._open()
 
@@ -223,7 +231,7 @@ def _other_days(now: dt.datetime | None) -> tuple[dt.datetime, ...]:
 
 
 class TransformersFormat(TemplateFormat):
-    """A counter for a template as ``transformers`` renders it: messages as they are, Jinja2 in a sandbox.
+    """A counter for a template as ``transformers`` renders it, with Jinja2 in a sandbox.
 
     Exact for requests that all such servers render alike: messages of a role and a text, without tools, that
     end in a question, by a template that was compared with the library and prints no date.
@@ -247,13 +255,16 @@ class TransformersFormat(TemplateFormat):
     def variables(self, tools: Tools, *, add_generation_prompt: bool = True) -> dict[str, Any]:
         """Return the variables of a render without the messages."""
         tokens = {"bos_token": self._vocabulary.bos, "eos_token": self._vocabulary.eos}
+        given = not self._vocabulary.as_saved  # else a token that is not named is undefined
+        made: dict[str, Any] = {name: token for name, token in tokens.items() if token or given}
+        made |= {"documents": None} | self._given
         shown = [dict(tool) for tool in tool_mappings(tools)] or None
-        return {**tokens, **self._given, "tools": shown, "add_generation_prompt": add_generation_prompt}
+        return made | {"tools": shown, "add_generation_prompt": add_generation_prompt}
 
     def render(
         self, messages: Sequence[MessageLike], tools: Tools = None, *, add_generation_prompt: bool = True
     ) -> str:
-        sent = [mapping(message) for message in messages]
+        sent = [as_rendered(message) for message in messages]
         variables = self.variables(tools, add_generation_prompt=add_generation_prompt)
         try:
             return self._template.render(variables | {"messages": sent})

@@ -12,7 +12,7 @@ from tokenbox.conversation.llama.syntax import TemplateError
 from tokenbox.conversation.llama.track import Track
 from tokenbox.conversation.llama.turns import NotLocal
 from tokenbox.conversation.pieces import NO_FIELDS
-from tokenbox.conversation.sent import as_texts, mapping
+from tokenbox.conversation.sent import as_rendered, as_texts
 from tokenbox.conversation.template_session import TemplateSession
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class TransformersSession(TemplateSession):
         return entry
 
     def _versions_of(self, message: Message, number: int) -> MessageVersions:
-        shown = mapping(message)
+        shown = as_rendered(message)
         texts = as_texts(shown)
         return MessageVersions(shown, shown, shown if texts == shown else texts, shown)
 

@@ -16,6 +16,7 @@ from tokenbox.errors import MissingExtra, VocabularyError
 from tokenbox.errors import shown as describe
 from tokenbox.files import open_regular
 from tokenbox.tokenizers import vocabularies
+from tokenbox.tokenizers.as_saved import is_used_as_saved
 from tokenbox.tokenizers.bpe import BpeTokenizer, from_ranks, ranks_digest
 from tokenbox.tokenizers.gguf import open_gguf, open_gguf_chat
 from tokenbox.tokenizers.huggingface import open_tokenizer_json
@@ -216,20 +217,21 @@ def open_chat_vocabulary(path: str | os.PathLike[str]) -> ChatVocabulary:
         return open_gguf_chat(place, str(path))
     file = place / _IN_FOLDER
     tokenizer = open_vocabulary(file)
-    document, config = _json(file, _MAX_BYTES), {}
-    if (place / "tokenizer_config.json").is_file():
-        config = _json(place / "tokenizer_config.json", _MAX_CONFIG)
+    document, config = _json(file, _MAX_BYTES), _json_if_any(place / "tokenizer_config.json")
     added = _added_tokens(document, str(file))
+    special, more = (_json_if_any(place / name) for name in ("special_tokens_map.json", "added_tokens.json"))
+    model = _json(place / "config.json", _MAX_CONFIG) if (place / "config.json").is_file() else None
     return ChatVocabulary(
         tokenizer=tokenizer,
         special=tuple(added),
         template=_template(place, config),
-        bos=_token(config.get("bos_token")),
-        eos=_token(config.get("eos_token")),
+        bos=_token((special | config).get("bos_token")),
+        eos=_token((special | config).get("eos_token")),
         add_bos=bool(config.get("add_bos_token", False)),
         add_eos=bool(config.get("add_eos_token", False)),
         kind=_kind(document),
         later=tuple(token for token, is_normalized in added.items() if is_normalized),
+        as_saved=is_used_as_saved(document, config, model, special, more),
     )
 
 
@@ -292,6 +294,10 @@ def _token(value: object) -> str:
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else ""
+
+
+def _json_if_any(file: Path) -> dict[str, Any]:
+    return _json(file, _MAX_CONFIG) if file.is_file() else {}
 
 
 def _json(file: Path, limit: int) -> dict[str, Any]:

@@ -26,7 +26,8 @@ class ChatVocabulary:
 
     ``special``: the spellings that are tokens in a prompt; ``later``: those of them that ``tokenizers``
     searches for where no other was found. ``add_bos``: llama.cpp puts ``bos`` first. ``kind``: a name for how
-    it splits texts, under which its safe cuts are known to be proven or not.
+    it splits texts, under which its safe cuts are known to be proven or not. ``as_saved``: all servers
+    that use these files are known to tokenize with them as they are.
     """
 
     tokenizer: BaseTokenizer
@@ -38,6 +39,7 @@ class ChatVocabulary:
     add_eos: bool = False
     kind: str = ""
     later: tuple[str, ...] = ()
+    as_saved: bool = True
 
     @cached_property
     def prompts(self) -> PromptTokenizer:
