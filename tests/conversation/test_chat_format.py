@@ -254,6 +254,7 @@ b.find('b'), b.split('b'), l.index(499), d.get(t), d[t], d.copy(), dict(d), d.ke
 d.keys() == d.keys(),
 l | sum, l | max, l | sort | first, l | unique | first, l | select('gt', 499) | first, l | map('abs') | sum,
 l | reverse | sum, l | batch(2) | first, b | map('upper') | first, b | int, b | wordcount, b | striptags,
+l | list | first, loop.cycle(*l), f(*l),
 l | groupby('real') | first, d | dictsort | first, l | tojson, '%s' % b, loop.changed(l)
 """
 
@@ -265,12 +266,48 @@ def test_what_a_template_reads_is_bounded_too(read: str, monkeypatch: pytest.Mon
     source = (
         "{%% set l = range(500) | list %%}{%% set m = range(500) | list %%}{%% set b = 'a' * 999 %%}"
         "{%% set c = b | upper | lower %%}{%% set t = (l | string, l | batch(9) | map('join') | join) %%}"
-        "{%% set d = dict(l | batch(2)) %%}"
+        "{%% set d = dict(l | batch(2)) %%}{%% macro f() %%}{{ varargs | length }}{%% endmacro %%}"
         "{%% for i in range(%d) %%}{%% set x = %s %%}{%% endfor %%}"
     )
     ChatTemplate(source % (1, read)).render({})
     with pytest.raises(TemplateError, match="read more than"):
         ChatTemplate(source % (1_200, read)).render({})
+
+
+@pytest.mark.parametrize("step", ["map('string')", "select", "batch(2)", "unique"])
+def test_iterators_cannot_read_from_each_other_without_end(step: str) -> None:
+    """A chain of thousands ended the process, even if nothing read it."""
+    chain = (
+        "{%% set n = namespace(x=[1]) %%}{%% for i in range(%d) %%}{%% set n.x = n.x | "
+        + step
+        + " %%}{%% endfor %%}{{ n.x | list | length }}"
+    )
+    assert ChatTemplate(chain % 50).render({}) == "1"
+    with pytest.raises(TemplateError, match="iterators"):
+        ChatTemplate(chain % 5_000).render({})
+
+
+def test_what_is_indented_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line has the indentation of all lists around it: three gigabytes of spaces."""
+    monkeypatch.setattr(sandbox, "MAX_CHARACTERS", 300_000)
+    assert len(ChatTemplate("{{ [[[1]]] | tojson(indent=9000) }}").render({})) > 9_000
+    for indent in ("9000", "'x' * 9000"):
+        with pytest.raises(TemplateError, match="result of tojson"):
+            ChatTemplate("{{ [[[[1]]], [[[1]]]] | tojson(indent=%s) }}" % indent).render({})  # noqa: UP031  # braces
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *("raise_exception", "messages | map('upper')", "messages[0].items", "messages.index | string"),
+        *("[raise_exception]", "'' ~ joiner()", "[1, 2] | random"),
+    ],
+)
+def test_a_prompt_that_would_differ_in_each_process_is_refused(shown: str) -> None:
+    messages = [{"role": "user", "content": "segfault at 0x1f"}]
+    assert "at 0x1f" in ChatTemplate("{{ messages }}").render({"messages": messages})
+    with pytest.raises(TemplateError, match=r"function|random"):
+        ChatTemplate("{{ " + shown + " }}").render({"messages": messages})
 
 
 def test_what_templates_use() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ JOIN: Final = "tokenbox_join"
 MADE: Final = "tokenbox_made"
 CUT: Final = "tokenbox_cut"
 READ: Final = "tokenbox_read"
+# Iterators that are alive at once: each may read from another, and Python ends the process at a chain of
+# thousands, even if nothing reads it.
+MAX_ITERATORS: Final = 200
 # Larger widths and exponents give texts and numbers that no prompt contains.
 _MAX_WIDTH: Final = 10_000
 _MAX_EXPONENT: Final = 64
@@ -40,10 +44,10 @@ _REFUSED_METHODS: Final = frozenset({"encode", "expandtabs", "translate"})
 _WIDTH_FILTERS: Final = frozenset("center indent format slice batch truncate wordwrap round".split())
 # Filters that read nothing of a value, or only when their result is read.
 _INSTANT_FILTERS: Final = frozenset(
-    "abs attr count d default first items last length list random reverse safe".split()
+    "abs attr count d default first items last length random reverse safe".split()
 )
 # Filters that look at each item once, and others that go through the items of a text, too.
-_LAZY_FILTERS: Final = frozenset("batch map reject rejectattr select selectattr slice".split())
+_LAZY_FILTERS: Final = frozenset("batch list map reject rejectattr select selectattr slice".split())
 _ITEM_FILTERS: Final = _LAZY_FILTERS | {"groupby", "join", "max", "min", "sort", "sum", "unique"}
 # Filters that may give an iterator, which is read later.
 _ITERATORS: Final = _LAZY_FILTERS | {"items", "reverse", "unique"}
@@ -54,6 +58,8 @@ _INSTANT_TESTS: Final = frozenset(
     odd sameas sequence string test true undefined
     """.split()
 )
+# Arguments of a call that are passed in no time; ``*`` passes any number.
+_FEW_ARGUMENTS: Final = 16
 # The types whose methods read the value and what they are given.
 _READING: Final = (str, list, tuple, dict, LoopContext)
 _NUMBERS: Final = frozenset((int, float, bool, type(None)))
@@ -174,7 +180,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def __init__(self, made: Callable[[Any], Any], reads: Callable[[int], None], **options: Any) -> None:
         super().__init__(**options)
         self.made, self.reads = made, reads
-        self.filters |= {"tojson": to_json, "sum": self._sum}
+        self._iterators = weakref.WeakSet[Iterator[Any]]()
+        self.filters |= {"tojson": to_json, "sum": self._sum, "random": _random, "string": printed}
         self.filters = {name: self._bounded_filter(name, own) for name, own in self.filters.items()}
         self.filters[READ] = self.read
         tests: Mapping[str, Any] = self.tests
@@ -206,6 +213,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         # Methods such as 'a'.center(10**9). The sandbox itself bounds range().
+        self._passed(len(args) + len(kwargs))
         owner = text = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(owner, dict):
             self.reads(ITEM * len(owner))
@@ -240,10 +248,21 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self.reads(ITEM * parts + characters)
         return value
 
+    def _passed(self, arguments: int) -> None:
+        if arguments > _FEW_ARGUMENTS:
+            self.reads(ITEM * arguments)
+
     def _items(self, values: Iterable[Any]) -> Iterator[Any]:
-        for value in values:
-            self.reads(ITEM)
-            yield value
+        def items() -> Iterator[Any]:
+            for value in values:
+                self.reads(ITEM)
+                yield value
+
+        if len(self._iterators) >= MAX_ITERATORS:
+            raise jinja2.TemplateRuntimeError(f"more than {MAX_ITERATORS} iterators are open at once")
+        made = items()
+        self._iterators.add(made)
+        return made
 
     def _sum(self, values: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
         """The filter ``sum``. Each addition is bounded: a sum of lists copies them each time."""
@@ -260,6 +279,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
         @functools.wraps(own)
         def bounded(*args: Any, **kwargs: Any) -> Any:  # as the filter has it
+            self._passed(len(args) + len(kwargs))
             if not is_instant:
                 passed = [one for one in args if not isinstance(one, _PASSED)]
                 if reads_items:
@@ -311,6 +331,31 @@ def check_parts(value: Any) -> Any:  # whatever was made
     if value.__class__ is not str:
         weigh(value)
     return value
+
+
+def printed(value: Any) -> str:  # whatever a template prints
+    """Return a value as text. Raises if the text would have an address, which is another in each process."""
+    text = value if isinstance(value, str) else str(check_parts(value))
+    if value.__class__ is not str and " at 0x" in text and not _is_data(value):
+        raise jinja2.TemplateRuntimeError("a function or an iterator is printed, which has no text")
+    return text
+
+
+def _is_data(value: object) -> bool:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting += [*item, *item.values()]
+        elif isinstance(item, Collection) and not isinstance(item, str):
+            waiting += item
+        elif not (isinstance(item, str) or item.__class__ in _NUMBERS):
+            return False
+    return True
+
+
+def _random(_: object) -> None:
+    raise jinja2.TemplateRuntimeError("the filter random gives another prompt each time")
 
 
 def _check_join(between: object, values: object = (), *_: object) -> None:
@@ -388,6 +433,15 @@ def _check_filter(name: str, passed: Sequence[Any], kwargs: Mapping[str, Any]) -
         _check_replace(value, _ADDED_TO_LINES[name], " " * size)
 
 
+def _depth(value: object) -> int:
+    """Return how deep lists and objects are in each other."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, list | tuple | dict)]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth
+
+
 def to_json(
     value: object,
     ensure_ascii: bool = False,  # noqa: FBT001, FBT002  # as templates call it
@@ -396,8 +450,11 @@ def to_json(
     sort_keys: bool = False,  # noqa: FBT001, FBT002  # as templates call it
 ) -> str:
     """Hugging Face's filter ``tojson``: plain JSON without HTML escapes."""
+    parts, _ = weigh(value)
     between = sum(map(len, separators or ()))
-    if not _narrow(indent) or weigh(value)[0] * between > MAX_CHARACTERS:
+    before = indent if isinstance(indent, int) else length(indent)
+    # Each part is on a line of its own, and each list has a line for its end.
+    if parts * (between + 2 * before * (_depth(value) if before > 0 else 0)) > MAX_CHARACTERS:
         raise jinja2.TemplateRuntimeError("the result of tojson is too large")
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys

@@ -23,8 +23,8 @@ from tokenbox.conversation.sandbox import (
     MAX_CHARACTERS,
     TICK,
     Sandbox,
-    check_parts,
     length,
+    printed,
     weigh,
 )
 from tokenbox.errors import TokenboxError
@@ -106,7 +106,7 @@ class ChatTemplate:
 
     @jinja2.pass_context  # disables constant folding, which would bypass the counter
     def _output(self, _: object, value: Any) -> str:  # any value in a template
-        text = value if isinstance(value, str) else str(check_parts(value))
+        text = printed(value)
         self._written = _bounded(self._written + len(text))  # includes the output of macros and blocks
         return text
 
@@ -147,7 +147,7 @@ class ChatTemplate:
             )
 
     def _join(self, *values: object) -> str:
-        texts = [str(check_parts(value)) for value in values]
+        texts = list(map(printed, values))
         if sum(map(len, texts)) > MAX_CHARACTERS:
             raise jinja2.TemplateRuntimeError("a text is too long")
         return "".join(texts)
