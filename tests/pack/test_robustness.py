@@ -128,6 +128,32 @@ def test_a_file_that_never_rests_is_reported(
     assert kinds(packed(root)) == {"a.txt": NoteKind.CHANGED}
 
 
+@pytest.mark.parametrize("has_proc", [True, False])
+def test_a_folder_that_becomes_a_link_does_not_lead_elsewhere(
+    folder: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_proc: bool
+) -> None:
+    """Between the walk and the read: an MCP client would get files outside its roots."""
+    root = folder({"inside/a.txt": "public", "b.txt": "b"})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("private", encoding="utf-8")
+    surveyed = survey([root])
+    (root / "inside").rename(tmp_path / "before")
+    (root / "inside").symlink_to(outside)
+    original = os.readlink
+
+    def of_another_system(path: str) -> str:
+        if path.startswith("/proc/"):
+            raise FileNotFoundError
+        return original(path)
+
+    if not has_proc:
+        monkeypatch.setattr("os.readlink", of_another_system)
+    source = read(surveyed)
+    assert [(file.name, file.text) for file in source.files] == [("b.txt", b"b")]
+    assert [(note.path, note.kind) for note in source.notes] == [("inside/a.txt", NoteKind.LINK)]
+
+
 def test_a_read_allocates_the_size_of_the_file(folder: Make) -> None:
     """Each of 65,530 files with a mapping of its own is one too many for Linux."""
     root = folder({"a.txt": "x" * 1_000})

@@ -1,4 +1,4 @@
-"""Read a file that may have changed since the walk: never a pipe, bounded in size, and consistent."""
+"""Read a file that may have changed since the walk: never a pipe or link, bounded in size, and consistent."""
 
 from __future__ import annotations
 
@@ -16,15 +16,29 @@ _OF_UNKNOWN_SIZE = 1 << 15
 
 
 def read_file(root: str, path: str) -> tuple[bytes | None, Note | None]:
-    """Return the bytes of the file, or None and a note with the reason. A changing file has both."""
+    """Return the bytes of the file, or None and a note with the reason. A changing file has both.
+
+    ``root`` is a path without links.
+    """
+    place = os.path.join(root, path)
     try:
-        handle = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
+            if _path_of(handle, place) != place:
+                return None, Note(shown(path), NoteKind.LINK)
             return _settled(handle, path)
         finally:
             os.close(handle)
     except OSError as error:
         return None, Note.of_failure(shown(path), error)
+
+
+def _path_of(handle: int, place: str) -> str:
+    """Return where an open file is. Since the walk, a folder on the way to it may have become a link."""
+    try:
+        return os.readlink(f"/proc/self/fd/{handle}")
+    except OSError:  # not on every platform
+        return os.path.realpath(place)
 
 
 def _settled(handle: int, path: str) -> tuple[bytes | None, Note | None]:
