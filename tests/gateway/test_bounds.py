@@ -27,6 +27,7 @@ from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.relay import CallOutcome
 from tokenbox.gateway.services import GatewayServices, Stores
 from tokenbox.gateway.settings import RequestLimits
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.ledger.quota import Bucket, InvalidQuota, Quota, Take
 from tokenbox.ledger.usage import Usage
 from tokenbox.models import resolve
@@ -238,11 +239,11 @@ def test_an_absurd_request_is_over_a_quota_in_every_store(
 
 def test_a_request_is_charged_the_rates_of_its_size(tmp_path: Path) -> None:
     """What is reserved for an estimate is at the rates of its upper bound."""
-    price = Price(Decimal(1), Decimal(1), tiers=(PriceTier(1_000, Decimal(2), Decimal(2)),))
+    tiered = Price(Decimal(1), Decimal(1), tiers=(PriceTier(1_000, Decimal(2), Decimal(2)),))
     call = read_call(CHAT, json.dumps({"model": "m", "messages": []}).encode(), RequestLimits())
     admission: Any = SimpleNamespace(input_at_most=1_500, reserved=500)
 
-    async def charged(usage: Usage) -> list[int]:
+    async def charged(usage: Usage, price: Price = tiered) -> list[int]:
         key = uuid4().hex
         bucket = Bucket.at(key, Quota.parse("$1/day"), NOW)
         grant: Any = SimpleNamespace(key_id=key, quotas=((key, bucket.quota),))
@@ -263,6 +264,9 @@ def test_a_request_is_charged_the_rates_of_its_size(tmp_path: Path) -> None:
 
     assert loops.run(charged(Usage(1_000, 100, 0))) == [4_000_000, 1_100_000]
     assert loops.run(charged(Usage(1_001, 100, 0))) == [4_000_000, 2_202_000]
+    # A cost that Redis cannot add exactly is the largest that it can, so that the quota is used up.
+    dear = Price(Decimal(1), Decimal(1_000))
+    assert loops.run(charged(Usage(1, 10**12), dear))[1:] == [MAX_INTEGER]
 
 
 @pytest.mark.parametrize("amount", ["9" * 5_000 + " tokens", "$" + "9" * 5_000, "$1." + "9" * 5_000])

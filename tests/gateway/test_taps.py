@@ -194,6 +194,16 @@ def test_an_error_among_plain_events_is_seen() -> None:
     assert out.replace(b'"tokenbox":' + NOTE + b",", b"") == stream
 
 
+@pytest.mark.parametrize("event", [b'event: error\ndata: {"message":"x"}\n\n', b"event:error\ndata: x\n\n"])
+def test_an_event_named_error_is_one_without_an_error_in_its_data(event: bytes) -> None:
+    tap = Tap(CHAT, b"{}", hide_usage=False)
+    text = b'data: {"choices":[{"delta":{"content":"event: error, \\nevent: error\\n"}}]}\n\n'
+    tap.feed(FRAMES[0] + text)
+    assert tap.error is None
+    tap.feed(text + event + text + b"data: [DONE]\n\n")
+    assert tap.error is not None
+
+
 def test_a_response_that_failed_is_an_error_with_its_usage() -> None:
     usage = {"input_tokens": 7, "output_tokens": 3}
     failed = {"type": "response.failed", "response": {"error": {"message": "x"}, "usage": usage}}

@@ -181,7 +181,7 @@ class QuotaAccounts:
         if usage.cache_write_1h_tokens is None:  # all that was written may be kept for an hour
             usage = replace(usage, cache_write_1h_tokens=usage.cache_write_tokens)
         dollars = cost_of(usage, price).dollars
-        return take.amount if dollars is None else nanodollars(dollars)
+        return take.amount if dollars is None else min(MAX_INTEGER, nanodollars(dollars))
 
 
 def _has_own_prices(call: ApiCall, price: Price | None) -> bool:

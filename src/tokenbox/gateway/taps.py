@@ -15,6 +15,7 @@ from tokenbox.providers.shapes import at, count_at, items_at
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _FINISHED = re.compile(rb'"finish_reason"\s*:\s*"')
+_ERROR_EVENT = re.compile(rb"(?:\A|[\r\n])event: ?error[\r\n]")
 
 
 class Tap:
@@ -79,8 +80,10 @@ class Tap:
         usage = _USAGE.search(data) if b'"usage"' in data else None
         if usage is not None:
             end = usage.start()
-        error = data.find(b'"error"', 0, end)
-        end = data.rfind(b"}\n\n", 0, end if error < 0 else error) + 3
+        for mark in (b'"error"', b":error", b": error"):  # a key, or the name of an event
+            found = data.find(mark, 0, end)
+            end = end if found < 0 else found
+        end = data.rfind(b"}\n\n", 0, end) + 3
         # Each of the frames has to end as JSON does, and none with other line breaks.
         is_plain = end > 2 and data.count(b"\n\n", 0, end) == data.count(b"}\n\n", 0, end)
         return end if is_plain and data.find(b"\r", 0, end) < 0 else 0
@@ -117,11 +120,12 @@ class Tap:
             if noted is not frame:  # else the frame has no place for the key, such as a comment or a ping
                 frame, self._note = noted, None
         has_usage = b'"usage"' in frame and _USAGE.search(frame) is not None
-        value = object_of(frame) if has_usage or b'"error"' in frame else None
+        is_error_event = b"error" in frame and _ERROR_EVENT.search(frame) is not None
+        value = object_of(frame) if has_usage or is_error_event or b'"error"' in frame else None
+        if is_error_event or (value is not None and is_error(value)):
+            self.error = value or {}
         if value is None:
             return frame
-        if is_error(value):
-            self.error = value
         if has_usage:
             self._read(value)
             if self._hide_usage and _NO_CHOICES.search(frame) and value.get("choices") == []:
