@@ -18,6 +18,7 @@ from tokenbox.compose.requests import Count, count_by, with_unseen
 from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import costly_fields, read_request
+from tokenbox.content.tool_objects import as_schemas, json_schema_of
 from tokenbox.counters import (
     Counts,
     count_text,
@@ -58,8 +59,8 @@ def count(  # each is an option of its own
     model: str | None = None,
     *,
     tokenizer: Counts | None = None,
-    tools: Sequence[Mapping[str, object]] | None = None,
-    response_format: Mapping[str, object] | None = None,
+    tools: Sequence[object] | None = None,
+    response_format: Mapping[str, object] | type | None = None,
     media_tokens: MediaTokens = None,
     markers: bool = True,
 ) -> Count:
@@ -68,7 +69,8 @@ def count(  # each is an option of its own
     ``what``: a text; a list of messages, of OpenAI's or Anthropic's APIs or of a library; or a whole request
     as one mapping, whose ``"model"`` is the default for ``model``. ``model``: counts with this model's chat
     format. ``tokenizer``: a tokenizer or a chat format. Without either, the count is an estimate: the larger
-    count of two vocabularies plus 15 %. ``tools`` and ``response_format`` are sent along with messages.
+    count of two vocabularies plus 15 %. ``tools`` (schemas, or tool objects of a library) and
+    ``response_format`` (a mapping, or a class of Pydantic) are sent along with messages.
     ``media_tokens``: the tokens of an image or a file, as a number or a function of the part; ``"declared"``
     reads the part's own key ``tokens``. By default they are estimated. ``markers=False`` counts the texts of
     messages without the markers of a chat format.
@@ -84,7 +86,7 @@ def count(  # each is an option of its own
                 'Give [{"role": "user", "content": TEXT}].'
             )
         return count_text(what, text_counter(model, tokenizer))
-    request = read_request(what, tools=tools, fields=_with_form(None, response_format))
+    request = read_request(what, tools=as_schemas(tools), fields=_with_form(None, response_format))
     if model is None and tokenizer is None and isinstance(what, Mapping):
         named = what.get("model")
         model = named if isinstance(named, str) else None
@@ -113,8 +115,8 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     tokenizer: Counts | None = None,
     *,
     model: str | None = None,
-    tools: Sequence[Mapping[str, object]] | None = None,
-    response_format: Mapping[str, object] | None = None,
+    tools: Sequence[object] | None = None,
+    response_format: Mapping[str, object] | type | None = None,
     fields: Mapping[str, object] | None = None,
     max_turns: int | None = None,
     low_water: LowWater = 1,
@@ -154,7 +156,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
         list(messages) if isinstance(messages, Iterator) else messages,
         budget,
         counter,
-        tools=tools,
+        tools=as_schemas(tools),
         fields=_with_form(fields, response_format),
         max_turns=max_turns,
         low_water=low_water,
@@ -170,10 +172,12 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
 
 def _with_form(fields: Mapping[str, object] | None, response_format: object) -> Mapping[str, object] | None:
     """Return the fields with the form of the answer; None without any. Raises ``InvalidMessage``."""
+    response_format = json_schema_of(response_format)
     if not isinstance(response_format, Mapping | None):
         named = shown(response_format)
         raise InvalidMessage(
-            f'response_format is a mapping such as {{"type": "json_object"}}, not {named:.60}.'
+            'response_format is a mapping such as {"type": "json_object"}, or a class of Pydantic, '
+            f"not {named:.60}."
         )
     form = {} if response_format is None else {"response_format": response_format}
     given = {} if fields is None else fields

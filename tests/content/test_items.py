@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ import tokenbox
 from tests.windows import enforce, evictable, window_of
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.items import read_item, read_items
-from tokenbox.content.library_objects import tool_call
 from tokenbox.content.message import InvalidMessage, Role, thaw
+from tokenbox.content.parts import tool_call
 from tokenbox.content.request import Api, read_request, read_tools
 from tokenbox.content.results import with_texts
 from tokenbox.engine.steps import WindowLimits
@@ -243,7 +244,7 @@ def test_every_text_of_a_request_is_found() -> None:
         ([{"type": "hologram_call"}], "messages[0]: an item has the unknown type 'hologram_call'"),
         ([user("hi"), {"role": "user", "content": [{"type": "hologram"}]}], "messages[1]: content[0]"),
         ([{"role": "assistant", "content": [{"type": "tool_use"}, {"type": "hologram"}]}], "'hologram'"),
-        ([object()], "message object of openai"),
+        ([object()], "message object of a library"),
     ],
 )
 def test_a_shape_that_is_not_understood_names_its_place(value: object, says: str) -> None:
@@ -619,3 +620,164 @@ def test_what_a_library_refuses_or_names_differently_is_an_error_with_its_positi
     for value, says in ((given, "Unsupported tool result"), (other, "part_kind")):
         with pytest.raises(InvalidMessage, match=rf"messages\[1\]: Given cannot be read .*{says}"):
             read_items([user("q"), value])
+
+
+PICTURE = b"\x89PNG\r\n\x1a\n" + b"0" * 100
+BEDROCK = [
+    user("weather?") | {"content": [{"text": "weather?"}, {"cachePoint": {"type": "default"}}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "abc"}}},
+            {"text": "I look."},
+            {"toolUse": {"toolUseId": "t1", "name": "f", "input": {"city": "Paris"}}},
+            {"toolUse": {"toolUseId": "t2", "name": "f", "input": {"city": "Rome"}}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"toolResult": {"toolUseId": "t1", "content": [{"text": "rain " * 200}], "status": "success"}},
+            {"toolResult": {"toolUseId": "t2", "content": [{"json": {"degrees": 20}}]}},
+        ],
+    },
+    {"role": "assistant", "content": [{"text": "Rain."}]},
+    {"role": "user", "content": [{"image": {"format": "png", "source": {"bytes": PICTURE}}}, {"text": "this?"}]},
+]
+GEMINI = [
+    {"parts": [{"text": "weather?"}]},
+    {
+        "role": "model",
+        "parts": [
+            {"text": "hm", "thought": True},
+            {"text": "I look.", "thoughtSignature": "abc"},
+            {"functionCall": {"name": "f", "args": {"city": "Paris"}}},
+            {"functionCall": {"name": "g", "args": {"city": "Rome"}}},
+        ],
+    },
+    {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "f", "response": {"result": "rain " * 200}}},
+            {"function_response": {"name": "g", "response": {"degrees": 20}}},
+        ],
+    },
+    {"role": "model", "parts": [{"text": "Rain."}]},
+    {"role": "user", "parts": [{"inline_data": {"mime_type": "image/png", "data": PICTURE}}, {"text": "this?"}]},
+]
+
+
+@pytest.mark.parametrize("chat", [BEDROCK, GEMINI])
+def test_messages_whose_parts_have_no_type(chat: list[dict[str, Any]]) -> None:
+    items = read_items(chat)
+    messages = [message for item in items for message in item.messages]
+    assert [message.role.value for message in messages] == "user assistant tool tool assistant user".split()
+    assert [message.text for message in messages] == [
+        "weather?",
+        "I look.",
+        "rain " * 200,
+        '{"degrees": 20}',
+        "Rain.",
+        "this?",
+    ]
+    assert messages[1].reasoning == "hm"
+    assert [call.arguments for call in messages[1].tool_calls] == ['{"city": "Paris"}', '{"city": "Rome"}']
+    assert [part.kind.value for part in messages[-1].media] == ["image"]
+    counted = tokenbox.count(chat, "gpt-4o")
+    assert not counted.exact
+    assert counted.total > 1_200  # with the image
+    assert read_items([item.to_dict() for item in items])[-1].messages == items[-1].messages
+
+
+@pytest.mark.parametrize("chat", [BEDROCK, GEMINI])
+def test_results_among_parts_without_a_type_are_shortened(chat: list[dict[str, Any]]) -> None:
+    fitted = tokenbox.fit(chat, 1_150, model="gpt-4o")
+    assert len(fitted.messages) == len(chat)
+    assert [now is given for now, given in zip(fitted.messages, chat, strict=True)] == [
+        place != 2 for place in range(5)
+    ]
+    before, after = (read_item(one).messages for one in (chat[2], fitted.messages[2]))
+    assert len(after[0].text) < len(before[0].text)
+    assert after[1].text == before[1].text  # no longer than the line in its place
+
+
+def test_an_old_text_among_parts_without_a_type_is_shortened() -> None:
+    for key, role in (("parts", "model"), ("content", "assistant")):
+        chat: list[dict[str, Any]] = [
+            {"role": "user", key: [{"text": "an old question " * 300}]},
+            {"role": role, key: [{"text": "an answer"}]},
+            {"role": "user", key: [{"text": "and now?"}]},
+        ]
+        (first, *rest) = tokenbox.fit(chat, 300, model="gpt-4o").messages
+        assert rest == chat[1:]
+        assert "tokens left out" in first[key][0]["text"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "parts": [{"hologram": "x"}]},
+        {"role": "user", "parts": [{"text": "x", "secret": "y"}]},
+        {"role": "user", "parts": ["x"]},
+        {"role": "user", "content": [{"text": "x", "toolUse": {"name": "f"}}]},
+        {"role": "user", "content": [{"text": "x"}, {"toolResult": "y"}]},
+        {"role": "user", "parts": [{"functionCall": {"args": {}}}]},
+    ],
+)
+def test_a_part_without_a_type_is_not_guessed(message: dict[str, Any]) -> None:
+    with pytest.raises(InvalidMessage, match="is not a part"):
+        read_item(message)
+
+
+def test_images_of_ollama() -> None:
+    (message,) = read_item({"role": "user", "content": "this?", "images": [PICTURE, "aGk="]}).messages
+    assert message.text == "this?"
+    assert len(message.media) == 2
+
+
+def test_any_object_with_a_role_and_a_content() -> None:
+    @dataclass
+    class Row:
+        role: str
+        content: str
+        id: int = 7
+        created: object = None
+
+    rows = [Row("user", "hi"), Row("assistant", "ho"), Row("user", "long " * 400), Row("assistant", "x")]
+    rows.append(Row("user", "now?"))
+    fitted = tokenbox.fit(rows, 200, model="gpt-4o")
+    assert fitted.messages[-1] is rows[-1]
+    assert any("left out" in row.content and row.id == 7 for row in fitted.messages)
+    assert rows[2].content == "long " * 400
+
+
+def test_tools_of_gemini_and_bedrock() -> None:
+    (tool,) = read_tools([CHAT_TOOL])[0]
+    function = {"name": "f", "description": "d"}
+    gemini = [{"functionDeclarations": [{**function, "parametersJsonSchema": SCHEMA}]}]
+    bedrock = [{"toolSpec": {**function, "inputSchema": {"json": SCHEMA}}}]
+    for given in (gemini, bedrock):
+        read, verbatim = read_tools(given)
+        assert [thaw(one) for one in read] == [thaw(tool)]
+        assert not verbatim
+
+
+def test_tool_objects_of_libraries() -> None:
+    named = {"name": "f", "description": "d"}
+    objects = [
+        SimpleNamespace(**named, params_json_schema=SCHEMA),  # OpenAI Agents
+        SimpleNamespace(tool_def=SimpleNamespace(**named, parameters_json_schema=SCHEMA)),  # pydantic-ai
+        SimpleNamespace(**named, inputSchema=SCHEMA),  # MCP
+        SimpleNamespace(**named, parameters=lambda: SCHEMA),  # Agent Framework
+        SimpleNamespace(metadata=SimpleNamespace(to_openai_tool=lambda: CHAT_TOOL)),  # LlamaIndex
+        SimpleNamespace(tool_spec={**named, "inputSchema": {"json": SCHEMA}}),  # Strands
+    ]
+    chat = [user("hi")]
+    counted = tokenbox.count(chat, "gpt-4o", tools=[CHAT_TOOL])
+    for one in objects:
+        assert tokenbox.count(chat, "gpt-4o", tools=[one]).total == counted.total
+        assert tokenbox.fit(chat, 100, model="gpt-4o", tools=[one]).total == counted.total
+    assert tokenbox.Conversation("", "gpt-4o", tools=objects).estimate_tokens() > counted.total
+    for unknown in (object(), len, SimpleNamespace(name="f", parameters=len)):
+        with pytest.raises(InvalidMessage, match="Give its JSON schema"):
+            tokenbox.count(chat, "gpt-4o", tools=[unknown])

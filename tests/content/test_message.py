@@ -194,7 +194,7 @@ def test_a_key_that_is_no_text_of_unicode_is_refused_with_its_position() -> None
     assert caught.value.details["index"] == 1
 
 
-@pytest.mark.parametrize("key", ["text", "message", "value", "body", "parts"])
+@pytest.mark.parametrize("key", ["text", "message", "value", "body"])
 def test_the_key_of_another_format_is_named(key: str) -> None:
     with pytest.raises(InvalidMessage, match=rf"Its text is in '{key}': rename that key to 'content'"):
         Message.of({"role": "user", key: "hi"})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from tokenbox.content.library_objects import as_mapping, as_plain, texts_in, tool_call
+from tokenbox.content.library_objects import as_mapping
 from tokenbox.content.message import (
     Frozen,
     InvalidMessage,
@@ -21,11 +21,14 @@ from tokenbox.content.message import (
     Object,
     Role,
     freeze_object,
+    media_kind,
     plain_message,
     read_as,
     read_each,
     thaw,
 )
+from tokenbox.content.parts import as_plain, texts_in, tool_call
+from tokenbox.content.untyped import with_types
 
 # Calls in the Responses API that the caller executes. Their outputs have the suffix "_output".
 _CALLER_CALLS: Final = frozenset(
@@ -187,8 +190,6 @@ def read_item(value: object, *, strict: bool = True) -> Item:
 
 def as_converted(item: Item, given: Mapping[str, Any]) -> Item:
     """Return the item as one that was converted from ``given``."""
-    if not item.verbatim:
-        return item
     return Item(item.messages, item.joins, verbatim=False, raw=freeze_object(given, "message"))
 
 
@@ -208,6 +209,9 @@ def _read(given: Mapping[str, Any]) -> Item:
         kind = "item_reference"
     if isinstance(kind, str) and kind != "message" and ("role" not in given or kind in _PROVIDER_ITEMS):
         return _of_responses(kind, given)
+    if (native := with_types(given)) is not None:
+        typed, plain = native
+        return as_converted(_read(typed), plain)
     if any(map(_is_anthropic, _block_types(given.get("content")))):
         return _of_anthropic(given)
     if kind == "message":  # of the Responses API: no model reads its other keys
@@ -275,8 +279,11 @@ def _of_responses(kind: str, given: Mapping[str, Any]) -> Item:
     return Item((Message.of(message),), joins=True, verbatim=False, raw=raw)
 
 
-def _result(identifier: object, output: object) -> Message:
-    """Return a tool message. ``output``: a text, a list of parts, or an object such as a screenshot."""
+def _result(identifier: object, output: object, name: object = None) -> Message:
+    """Return a tool message. ``output``: a text, a list of parts, or an object such as a screenshot.
+
+    ``name``: of the tool, which Gemini repeats.
+    """
     content: object = output
     if output is None:
         content = ""
@@ -284,11 +291,15 @@ def _result(identifier: object, output: object) -> Message:
         content = [output] if "type" in output else "\n".join(texts_in(output))
     elif isinstance(output, list | tuple):
         content = [part for part in output if not isinstance(part, Mapping) or "type" in part]
-    tool = {"role": "tool", "content": content}
+    tool: dict[str, Any] = {"role": "tool", "content": content}
+    if identifier is not None:
+        tool["tool_call_id"] = str(identifier)
+    if isinstance(name, str):
+        tool["name"] = name
     try:
-        return Message.of(tool if identifier is None else {**tool, "tool_call_id": str(identifier)})
+        return Message.of(tool)
     except InvalidMessage:  # the output has parts of an unknown type
-        return Message.of({**tool, "content": "\n".join(texts_in(output)), "tool_call_id": str(identifier)})
+        return Message.of({**tool, "content": "\n".join(texts_in(output))})
 
 
 # Anthropic's API ------------------------------------------------------------------------------------------
@@ -304,7 +315,7 @@ def _of_anthropic(given: Mapping[str, Any]) -> Item:
     raw = freeze_object(given, "message")
     blocks = [block for block in given["content"] if isinstance(block, Mapping)]
     messages = [
-        _result(block.get("tool_use_id"), block.get("content"))
+        _result(block.get("tool_use_id"), block.get("content"), block.get("name"))
         for block in blocks
         if block.get("type") == "tool_result"
     ]
@@ -317,7 +328,8 @@ def _spoken(role: str, blocks: list[Mapping[str, Any]]) -> list[Message]:
     if not blocks:
         return []
     content: list[Mapping[str, Any]] = []
-    thoughts, calls = [], []
+    thoughts: list[str] = []
+    calls = []
     for block in blocks:
         kind = str(block.get("type"))
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
@@ -327,8 +339,8 @@ def _spoken(role: str, blocks: list[Mapping[str, Any]]) -> list[Message]:
             else:  # the provider executes it, and the message contains its result
                 content.append({"type": "text", "text": "\n".join(texts_in(call))})
         elif kind == "thinking":
-            thoughts.append(str(block.get("thinking", "")))
-        elif kind in ("text", "image", "document"):
+            thoughts += texts_in(block.get("thinking", ""))
+        elif kind == "text" or media_kind(kind) is not None:
             content.append({"type": "text", "text": block.get("text")} if kind == "text" else block)
         elif _is_anthropic(kind):
             content.append({"type": "text", "text": "\n".join(texts_in(block))})

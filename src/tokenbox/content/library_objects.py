@@ -7,17 +7,14 @@ send. To support another library, add one function and one row of ``_CONVERTERS`
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tokenbox.content.message import InvalidMessage
+from tokenbox.content.microsoft import of_agent_framework, of_autogen
+from tokenbox.content.parts import MEDIA_TYPES, as_plain, media_of, text_part, texts_in, tool_call
 
 Given = Mapping[str, Any]
-
-# Keys whose values no model reads.
-_UNREAD: Final = frozenset(("type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status"))
 
 
 def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
@@ -33,22 +30,38 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
     if callable(to_input_item):
         found = to_input_item()
         return (found, True) if isinstance(found, Mapping) else as_mapping(found)
-    dump = getattr(value, "model_dump", None)  # the SDKs of OpenAI and Anthropic
-    if callable(dump):
-        dumped = dump(exclude_none=True)
-        if isinstance(dumped, Mapping):
-            if "role" in dumped and hasattr(value, "content"):
-                dumped = {"content": None, **dumped}  # an answer without a text has it as null
-            if dumped.keys().isdisjoint(("role", "type")):
-                for key, hint in _ENVELOPES.items():
-                    if key in dumped:
-                        raise InvalidMessage(f"{type(value).__name__} is not a message: {hint}.")
-            return _without_envelope(dumped), True
+    if (dumped := _dumped(value)) is not None:
+        return dumped, True
+    role = getattr(value, "role", None)
+    role = getattr(role, "value", role)  # of an enumeration
+    if isinstance(role, str) and hasattr(value, "content"):
+        return _of_attributes(value, role), False
     raise InvalidMessage(
-        'a message is a mapping such as {"role": "user", "content": "hi"}, or a message object of openai, '
-        "anthropic, LangChain, LlamaIndex, pydantic-ai, Haystack or OpenAI Agents, "
-        f"not {type(value).__name__}."
+        'a message is a mapping such as {"role": "user", "content": "hi"}, a message object of a library '
+        f"(docs/integrations.md), or an object with a role and a content, not {type(value).__name__}."
     )
+
+
+def _dumped(value: object) -> Given | None:
+    """Return the mapping that an SDK sends; None for an object of another kind."""
+    dump = getattr(value, "model_dump", None)  # of Pydantic: the SDKs of OpenAI, Anthropic, Google, Mistral
+    dumped = dump(exclude_none=True) if callable(dump) else None
+    if not isinstance(dumped, Mapping):
+        return None
+    if "role" in dumped and hasattr(value, "content"):
+        dumped = {"content": None, **dumped}  # an answer without a text has it as null
+    if dumped.keys().isdisjoint(("role", "type")):
+        for key, hint in _ENVELOPES.items():
+            if key in dumped:
+                raise InvalidMessage(f"{type(value).__name__} is not a message: {hint}.")
+    return _without_envelope(dumped)
+
+
+def _of_attributes(value: Any, role: str) -> Given:
+    """Return a message of an object such as a dataclass or a row of a database, by its attributes."""
+    given = {name: getattr(value, name, None) for name in ("name", "tool_calls", "tool_call_id")}
+    found = {name: as_plain(field) for name, field in given.items() if field is not None}
+    return {"role": role, "content": as_plain(value.content), **found}
 
 
 def _converted(value: object, convert: Callable[[Any], Given | list[Given]]) -> Given | list[Given]:
@@ -59,21 +72,12 @@ def _converted(value: object, convert: Callable[[Any], Given | list[Given]]) -> 
         raise InvalidMessage(f"{type(value).__name__} cannot be read as a message ({what}).") from error
 
 
-def as_plain(value: object) -> Any:  # JSON
-    """Replace SDK objects anywhere in a value with the mappings that the SDKs send."""
-    if isinstance(value, Mapping):
-        return {key: as_plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_plain(inner) for inner in value]
-    dump = getattr(value, "model_dump", None)
-    return dump(exclude_none=True) if callable(dump) else value
-
-
 # The keys of an SDK's response that contain its message, and what to pass instead of the response.
 _ENVELOPES: Final = {
     "choices": "give its message: answer.choices[0].message",
     "message": "give its message: choice.message",
     "output": "give its items: *response.output",
+    "candidates": "give its content: response.candidates[0].content",
 }
 
 
@@ -82,19 +86,6 @@ def _without_envelope(dumped: Given) -> Given:
     if dumped.get("type") == "message" and "usage" in dumped:
         return {"role": dumped.get("role"), "content": dumped.get("content")}
     return dumped
-
-
-def texts_in(value: object) -> Iterator[str]:
-    """Yield every text in a JSON value that a model may read, without keys, ids and types."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key not in _UNREAD:
-                yield from texts_in(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from texts_in(inner)
 
 
 # LangChain ------------------------------------------------------------------------------------------------
@@ -155,8 +146,7 @@ _LANGCHAIN_CALLS: Final = frozenset(
 _LANGCHAIN_COMPUTER: Final = "computer_call"
 # Blocks of reasoning, each with the keys of its text.
 _LANGCHAIN_REASONING: Final = {"thinking": ("thinking",), "reasoning": ("reasoning", "summary", "content")}
-# Blocks of media with a type of their own; those of Gemini's have it in their ``mime_type``.
-_LANGCHAIN_MEDIA: Final = {"audio": "input_audio", "video": "video_url"}
+# Blocks of media have it in their ``mime_type``, those of Gemini.
 _GEMINI_FILES: Final = frozenset(("media", "file_data"))
 # Calls that the provider executes, and their results: the model reads their texts.
 _LANGCHAIN_PROVIDER: Final = frozenset(
@@ -185,7 +175,7 @@ def _langchain_content(content: object) -> tuple[object, list[str], list[Any]]:
         block = given.get("value") if is_wrapped else given
         kind = block.get("type") if isinstance(block, Mapping) else None
         if isinstance(block, str):
-            parts.append(_text(block))
+            parts.append(text_part(block))
         elif kind in _LANGCHAIN_REASONING:
             thoughts += texts_in([block.get(key) for key in _LANGCHAIN_REASONING[kind]])
             details.append(_beside_reasoning(block, _LANGCHAIN_REASONING[kind]))
@@ -194,9 +184,9 @@ def _langchain_content(content: object) -> tuple[object, list[str], list[Any]]:
             parts += shown
             details += () if shown else (block,)
         elif kind in _GEMINI_FILES:
-            parts.append(_gemini_file(block))
+            parts.append(media_of(block))
         elif kind not in _LANGCHAIN_CALLS:
-            parts.append({**block, "type": _LANGCHAIN_MEDIA[kind]} if kind in _LANGCHAIN_MEDIA else block)
+            parts.append({**block, "type": MEDIA_TYPES[kind]} if kind in MEDIA_TYPES else block)
     return parts, thoughts, [one for one in details if one.keys() != {"type"}]
 
 
@@ -211,20 +201,7 @@ def _of_provider(block: Given) -> list[dict[str, Any]]:
     if block["type"] == "image_generation_call" and block.get("result"):
         return [{"type": "image", "data": block["result"]}]
     text = "" if block["type"] == _LANGCHAIN_COMPUTER else "\n".join(texts_in(block))
-    return [_text(text)] if text else []
-
-
-def _gemini_file(block: Given) -> Given:
-    """Return an image, a recording or a file with its data or its place."""
-    kind = str(block.get("mime_type")).partition("/")[0]
-    part = {"type": kind if kind == "image" else _LANGCHAIN_MEDIA.get(kind, "file")}
-    if (data := block.get("data")) is not None:
-        part["data"] = base64.b64encode(data).decode() if isinstance(data, bytes) else data
-    elif block.get("file_uri"):
-        part["url"] = block["file_uri"]
-    else:
-        raise InvalidMessage(f"a block of the type {block['type']!r} has neither data nor a file_uri.")
-    return part
+    return [text_part(text)] if text else []
 
 
 # LlamaIndex -----------------------------------------------------------------------------------------------
@@ -267,7 +244,7 @@ def _of_llama_index(value: Any) -> Given:
 
 def _llama_parts(block: Any, kind: str) -> list[dict[str, Any]]:
     if kind == "text":
-        return [_text(block.text)]
+        return [text_part(block.text)]
     if kind in _LLAMA_MEDIA:
         part = {"type": _LLAMA_MEDIA[kind]}
         if getattr(block, "url", None) or getattr(block, "path", None):
@@ -293,7 +270,7 @@ def _of_pydantic_ai(value: Any) -> Given | list[Given]:
     prompts = [part.content for part in value.parts if part.part_kind == "system-prompt"]
     blocks = [block for part in value.parts for block in _pydantic_ai_blocks(part)]
     if getattr(value, "instructions", None):
-        blocks.insert(0, _text(value.instructions))
+        blocks.insert(0, text_part(value.instructions))
     spoken: Given = {"role": "assistant" if value.kind == "response" else "user", "content": blocks}
     if not prompts:
         return spoken
@@ -307,7 +284,7 @@ def _pydantic_ai_blocks(part: Any) -> list[dict[str, Any]]:
         return read(part)
     content = getattr(part, "content", None)
     if isinstance(content, str):
-        return [_text(content)]
+        return [text_part(content)]
     raise InvalidMessage(f"pydantic-ai's part kind {part.part_kind!r:.60} is unknown.")
 
 
@@ -319,9 +296,9 @@ def _pydantic_ai_call(part: Any, kind: str = "tool_use") -> list[dict[str, Any]]
 def _pydantic_ai_result(part: Any) -> list[dict[str, Any]]:
     response: Any = (getattr(part, "model_response_str", None) or part.model_response)()
     if getattr(part, "tool_name", None) is None:
-        return [_text(response)]
+        return [text_part(response)]
     if files := getattr(part, "files", None):
-        response = [_text(response), *map(_prompt_part, files)]
+        response = [text_part(response), *map(_prompt_part, files)]
     return [{"type": "tool_result", "tool_use_id": part.tool_call_id, "content": response}]
 
 
@@ -334,7 +311,7 @@ def _pydantic_ai_details(part: Any) -> dict[str, Any]:
 
 def _pydantic_ai_prompt(part: Any) -> list[dict[str, Any]]:
     if isinstance(part.content, str):
-        return [_text(part.content)]
+        return [text_part(part.content)]
     return [_prompt_part(one) for one in part.content if getattr(one, "kind", "") != "cache-point"]
 
 
@@ -350,16 +327,16 @@ _PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] =
         ),
         lambda _: [],
     ),
-    "instruction-delta": lambda part: [_text(part.content)] if part.content else [],
+    "instruction-delta": lambda part: [text_part(part.content)] if part.content else [],
     "user-prompt": _pydantic_ai_prompt,
     "tool-call": _pydantic_ai_call,
     "builtin-tool-call": lambda part: _pydantic_ai_call(part, "server_tool_use"),
     "tool-return": _pydantic_ai_result,
     "retry-prompt": _pydantic_ai_result,
     "retry-feedback": _pydantic_ai_result,
-    "builtin-tool-return": lambda part: [_text(part.model_response_str())],
+    "builtin-tool-return": lambda part: [text_part(part.model_response_str())],
     "thinking": lambda part: [{"type": "thinking", "thinking": part.content, **_pydantic_ai_details(part)}],
-    "speech": lambda part: [_text(part.transcript or ""), {"type": "document"}],
+    "speech": lambda part: [text_part(part.transcript or ""), {"type": "document"}],
     "file": lambda part: [_prompt_part(part.content)],
     "compaction": lambda part: [
         {"type": "compaction", "content": part.content, **_pydantic_ai_details(part)}
@@ -370,9 +347,9 @@ _PYDANTIC_AI_PARTS: Final[Mapping[str, Callable[[Any], list[dict[str, Any]]]]] =
 def _prompt_part(part: Any) -> dict[str, Any]:
     """Return a text, an image, or a document with its place or data: only its server may know its size."""
     if isinstance(part, str):
-        return _text(part)
+        return text_part(part)
     if isinstance(getattr(part, "content", None), str):
-        return _text(part.content)
+        return text_part(part.content)
     kind = str(getattr(part, "kind", ""))
     if kind.startswith("image") or (kind == "binary" and part.media_type.startswith("image/")):
         return {"type": "image"}
@@ -401,22 +378,8 @@ def _of_haystack(value: Any) -> Given:
 
 def _haystack_part(part: Any) -> dict[str, Any]:
     if hasattr(part, "text"):
-        return _text(part.text)
+        return text_part(part.text)
     return {"type": "image"} if hasattr(part, "base64_image") else {"type": "file", "data": part.base64_data}
-
-
-def _text(text: object) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def tool_call(identifier: object, name: object, arguments: object) -> dict[str, Any]:
-    """Return a tool call in the chat completions shape. Arguments that are not text become JSON."""
-    try:
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidMessage(f"the arguments of a call to {name!r:.60} are not JSON: {error}.") from None
-    function = {"name": name, "arguments": text}
-    return {"id": None if identifier is None else str(identifier), "type": "function", "function": function}
 
 
 # The packages of each library, the attributes of its message objects, and the function that converts them.
@@ -425,4 +388,8 @@ _CONVERTERS: Final[Sequence[tuple[frozenset[str], tuple[str, ...], Callable[[Any
     (frozenset({"llama_index"}), ("role", "blocks"), _of_llama_index),
     (frozenset({"pydantic_ai"}), ("kind", "parts"), _of_pydantic_ai),
     (frozenset({"haystack"}), ("to_openai_dict_format",), _of_haystack),
+    (frozenset({"autogen_core"}), ("type", "content"), of_autogen),
+    (frozenset({"autogen_agentchat"}), ("to_model_message",), lambda one: of_autogen(one.to_model_message())),
+    (frozenset({"agent_framework"}), ("role", "contents"), of_agent_framework),
+    (frozenset({"semantic_kernel"}), ("role", "to_dict"), lambda value: value.to_dict()),
 )

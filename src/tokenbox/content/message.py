@@ -52,8 +52,8 @@ class PartKind(StrEnum):
     VIDEO = "video"
 
 
-# The keys of a message's reasoning: of llama.cpp and vLLM, then of OpenRouter.
-_REASONING: Final = ("reasoning_content", "reasoning")
+# The keys of a message's reasoning: of llama.cpp and vLLM, of OpenRouter, then of Ollama.
+_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
 # The keys of a message that needs no content: of the assistant, and of a system message (Anthropic's effort).
 _IN_PLACE_OF_CONTENT: Final = {
     Role.ASSISTANT: frozenset(("tool_calls", "refusal", "audio", *_REASONING)),
@@ -69,12 +69,14 @@ _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "reasoning": (PartKind.TEXT, "text"),
     "reasoning_text": (PartKind.TEXT, "text"),
     "summary_text": (PartKind.TEXT, "text"),
+    "guard_content": (PartKind.TEXT, "text"),
     "image_url": (PartKind.IMAGE, ""),
     "input_image": (PartKind.IMAGE, ""),
     "image": (PartKind.IMAGE, ""),
     "file": (PartKind.FILE, ""),
     "input_file": (PartKind.FILE, ""),
     "document": (PartKind.FILE, ""),
+    "document_url": (PartKind.FILE, ""),
     "input_audio": (PartKind.AUDIO, ""),
     "audio_url": (PartKind.AUDIO, ""),
     "video_url": (PartKind.VIDEO, ""),
@@ -273,7 +275,10 @@ def read_each(values: object, read: Callable[[object], T], expected: str) -> lis
     """Read every value of a list of messages. Raises :class:`InvalidMessage`, which names the position."""
     given = several(values)
     if given is None:
-        example = 'Give [{"role": "user", "content": "hi"}].'
+        inner = [
+            key for key in ("messages", "input", "contents") if isinstance(values, Mapping) and key in values
+        ]
+        example = f"Give its {inner[0]}." if inner else 'Give [{"role": "user", "content": "hi"}].'
         raise InvalidMessage(f"messages are a list of {expected}, not {type(values).__name__}. {example}")
     found = []
     for index, value in enumerate(given):
@@ -294,7 +299,7 @@ def check_tools(tools: object) -> None:
         if not isinstance(tool, Mapping):
             raise InvalidMessage(
                 f'tools[{index}] is not a tool such as {{"type": "function", "function": {{"name": "f"}}}}, '
-                f"but {type(tool).__name__}.",
+                f"but {type(tool).__name__}. Give its JSON schema.",
                 index=index,
             )
         freeze_object(tool, f"tools[{index}]")
@@ -382,7 +387,7 @@ def _check_text(text: Any, where: Place) -> None:  # noqa: ANN401  # a str or a 
 # Roles of other libraries and formats, and the role to use instead.
 _OTHER_ROLES = {"human": "user", **dict.fromkeys(("ai", "bot", "model", "gpt"), "assistant")}
 # Keys of other libraries and formats for the content.
-_OTHER_CONTENT_KEYS = ("text", "message", "value", "body", "parts")
+_OTHER_CONTENT_KEYS = ("text", "message", "value", "body")
 
 
 def _role(value: Frozen | None) -> Role:

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 from tokenbox.content.items import Item, as_converted, read_items
-from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import (
     Frozen,
     InvalidMessage,
@@ -20,6 +19,8 @@ from tokenbox.content.message import (
     plain_message,
     thaw,
 )
+from tokenbox.content.parts import texts_in
+from tokenbox.content.tool_objects import functions_in
 from tokenbox.integers import whole
 
 
@@ -158,7 +159,8 @@ def read_tools(tools: object) -> tuple[tuple[Object, ...], bool]:
     check_tools(tools)
     if tools is None:
         return (), True
-    read = [_tool(tool) for tool in tools]  # type: ignore[attr-defined]  # checked
+    given: Any = tools
+    read = [_tool(function) for tool in given for function in functions_in(tool)]
     return tuple(tool for tool, _ in read), all(verbatim for _, verbatim in read)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
+from copy import copy
 from itertools import count
 from typing import Any, Final
 
 from tokenbox.content.items import Item, as_converted, read_item
 from tokenbox.content.message import InvalidMessage, Message, media_kind, thaw
+from tokenbox.content.untyped import with_result
 
 Texts = Sequence[str]
 """The new texts of an item, in order."""
@@ -150,26 +152,27 @@ def _written(value: Any, text: NewContent) -> Any:
     dump = getattr(value, "model_dump", None)  # an SDK's object is sent as its mapping
     if callable(dump):
         return _in_mapping(dump(exclude_none=True), text)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, content=text(getattr(value, "content", None)))
     raise InvalidMessage(f"the texts of a {type(value).__name__} cannot be rewritten.")
 
 
 def _in_mapping(value: Mapping[str, Any], text: NewContent) -> dict[str, Any]:
-    """Replace the text of a tool message, an output of the Responses API, or Anthropic's blocks."""
-    content = value.get("content")
-    if isinstance(content, list | tuple) and any(map(_is_result, content)):
-        blocks = [
-            {**block, "content": text(block.get("content"))} if _is_result(block) else block
-            for block in content
-        ]
-        return {**value, "content": blocks}
-    if isinstance(content, list | tuple) and content and value.get("role") in ("user", "assistant"):
-        return {**value, "content": [{**content[0], "text": text(content)}]}
-    key = "output" if "role" not in value else "content"
+    """Replace the text of a tool message, an output of the Responses API, or the results among parts."""
+    key = "parts" if "parts" in value and "content" not in value else "content"
+    content = value.get(key)
+    if isinstance(content, list | tuple) and content:
+        parts = [with_result(part, text) for part in content]
+        if any(new is not old for new, old in zip(parts, content, strict=True)):
+            return {**value, key: parts}
+        if key == "parts" or value.get("role") in ("user", "assistant"):
+            return {**value, key: [{**content[0], "text": text(content)}]}
+    key = "output" if "role" not in value else key
     return {**value, key: text(value.get(key))}
 
 
-def _is_result(block: object) -> bool:
-    return isinstance(block, Mapping) and block.get("type") == "tool_result"
+def _google(value: Any, text: NewContent) -> Any:
+    return type(value).model_validate(_in_mapping(value.model_dump(exclude_none=True), text))
 
 
 def _langchain(value: Any, text: NewContent) -> Any:
@@ -208,10 +211,33 @@ def _haystack(value: Any, text: NewContent) -> Any:
     return dataclasses.replace(value, _content=parts)
 
 
+def _autogen(value: Any, text: NewContent) -> Any:
+    content: object = text(value.content) if isinstance(value.content, str) else None
+    if content is None:
+        content = [one.model_copy(update={"content": text(one.content)}) for one in value.content]
+    return value.model_copy(update={"content": content})
+
+
+def _agent_framework(value: Any, text: NewContent) -> Any:
+    shown = copy(value)
+    shown.contents = [
+        type(one).from_function_result(one.call_id, result=text(one.result))
+        if one.type == "function_result"
+        else type(one).from_text(text(one.text))
+        if one.type == "text" and value.role != "tool"
+        else one
+        for one in value.contents
+    ]
+    return shown
+
+
 _WRITERS: Final[Mapping[str, Callable[[Any, NewContent], Any]]] = {
+    "google": _google,
     "langchain_core": _langchain,
     "llama_index": _llama_index,
     "pydantic_ai": _pydantic_ai,
     "agents": _openai_agents,
     "haystack": _haystack,
+    "autogen_core": _autogen,
+    "agent_framework": _agent_framework,
 }

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import PartKind, media_kind, thaw, values_shown
+from tokenbox.content.parts import texts_in
 from tokenbox.content.payloads import has_binary_file, is_image_part, is_recording
 from tokenbox.content.request import INPUTS, PROMPTED, Request
 from tokenbox.content.unseen_fields import inside, scales_images, unseen_field
@@ -88,7 +88,7 @@ _CONTENT_FIELDS = tuple(
     "summary content encrypted_content result results outputs output tools action".split()
 )
 _AUDIO_KEYS = ("audio_url", "input_audio", "audio")
-_FILE_REFERENCES = ("file_id", "file_url", "url", "uri", "uuid")
+_FILE_REFERENCES = ("file_id", "file_url", "document_url", "url", "uri", "uuid")
 # A reasoning item's summary is not what the model reads: that is behind its id.
 _REASONING_FIELDS = ("content", "encrypted_content")
 

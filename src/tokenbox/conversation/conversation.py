@@ -13,6 +13,7 @@ from tokenbox.compose.selection import check_query
 from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import beside_items, read_tools
+from tokenbox.content.tool_objects import as_schemas
 from tokenbox.conversation.counted_window import CountedWindow, Frame
 from tokenbox.conversation.counters import Counts, counter_of, tokenizer_of
 from tokenbox.conversation.limits import BESIDE, limits, overflow
@@ -67,7 +68,7 @@ class Conversation(Pictured):
         keep_results: int = KEEP_RESULTS,
         query: str | None = None,
         summarize: Summarize | None = None,
-        tools: Sequence[Mapping[str, object]] | None = None,
+        tools: Sequence[object] | None = None,
         fields: Mapping[str, object] | None = None,
         media_tokens: MediaTokens = None,
         markers: bool = True,
@@ -121,12 +122,13 @@ class Conversation(Pictured):
         self._summary = Message.of({"role": "system", "content": text}).text
 
     @property
-    def tools(self) -> Sequence[Mapping[str, object]] | None:
+    def tools(self) -> Sequence[Any] | None:
+        """Schemas or tool objects that are sent with each request. They can be set at any time."""
         return self._tools
 
     @tools.setter
-    def tools(self, tools: Sequence[Mapping[str, object]] | None) -> None:
-        self._given_head, every_tool, self._fields = beside_items(tools, self._given_fields)
+    def tools(self, tools: Sequence[Any] | None) -> None:
+        self._given_head, every_tool, self._fields = beside_items(as_schemas(tools), self._given_fields)
         self._read_tools = read_tools(every_tool)[0]
         self._tools = tools
 
@@ -139,7 +141,7 @@ class Conversation(Pictured):
         return f"{self._system}\n\n{block}" if self._system else block
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[Any]:
         """The messages to send, in the chat completions shape: the system message, if any, and the window."""
         items = (*self._head(), *self.window.values())
         return [message.to_dict(declared=False) for item in items for message in item.messages]

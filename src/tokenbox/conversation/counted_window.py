@@ -259,7 +259,7 @@ class CountedWindow:
         found = results(self.given[number].item)
         masked = [at for at, _ in enumerate(found) if not shown[at][1]]
         for at in masked:
-            texts[at] = self._results.mark(found[at])
+            texts[at] = self._results.line_or_text(found[at])
         form = self.given[number].with_texts(texts, masked)
         return form if self._size_of(form) < self.window.size(number) else None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 SCHEMA = "tokenbox.window/4"
-ALGORITHM = "window/7"
+ALGORITHM = "window/8"
 _SHOWN = 48
 T = TypeVar("T")
 

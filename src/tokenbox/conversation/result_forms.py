@@ -49,11 +49,19 @@ class ResultForms:
     names: Mapping[str | None, str]
 
     def masked(self, given: ShownItem) -> ShownItem:
-        """Return the item with one line in place of each result, or of its images and files."""
+        """Return the item with one line in place of each result, or of its images and files.
+
+        A result that is no longer than its line stays.
+        """
         found = results(given.item)
         if found:
-            return given.with_texts(list(map(self.mark, found)), range(len(found)))
+            return given.with_texts(list(map(self.line_or_text, found)), range(len(found)))
         return ShownItem(*without_media(given.value))
+
+    def line_or_text(self, result: Message) -> str:
+        size = self.tokenizer.count(result.text)
+        line = self._mark(result, size)
+        return line if result.media or self.tokenizer.count(line) < size else result.text
 
     def cut(
         self,
@@ -91,12 +99,12 @@ class ResultForms:
             room -= now - at_most
         return None
 
-    def mark(self, result: Message) -> str:
-        """Return the line in place of a result."""
+    def _mark(self, result: Message, tokens: int) -> str:
+        """Return the line in place of a result with a text of ``tokens`` tokens."""
         call, text, media = result.tool_call_id or result.name, result.text, media_in_words(result)
         about = "" if self.tokenizer.identity.exact else "~"
         name = self.names.get(call, call) or "a tool"
-        size = [f"{about}{self.tokenizer.count(text):,} tokens"] if text or not media else []
+        size = [f"{about}{tokens:,} tokens"] if text or not media else []
         handle = self.handle(text) if size else ""
         back = f"; expand {handle}" if handle else ""
         return f"[result of {', '.join([name, *size, *filter(None, [media])])}, left out{back}]"
@@ -108,7 +116,7 @@ class ResultForms:
     def _line(self, result: Message) -> str:
         """Return the line for the images and files that leave a result whose text stays."""
         media = media_in_words(result)
-        return f"\n[{media}, left out]" if media and result.text else self.mark(result) if media else ""
+        return f"\n[{media}, left out]" if media and result.text else self._mark(result, 0) if media else ""
 
 
 def handle_of(text: str) -> str:

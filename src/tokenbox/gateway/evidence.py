@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.library_objects import texts_in
+from tokenbox.content.parts import texts_in
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.low_water import AutoLowWater, LowWater, eagerness_of
 from tokenbox.gateway.admission import Admission, Counted, judge, refusal_of, with_output_limit

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenbox.content.library_objects import texts_in
+from tokenbox.content.parts import texts_in
 from tokenbox.gateway.calls import ApiCall, with_value
 
 SUMMARY = "Summary of the earlier conversation:"

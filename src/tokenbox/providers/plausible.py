@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.content.library_objects import texts_in
 from tokenbox.content.message import media_kind
+from tokenbox.content.parts import texts_in
 from tokenbox.content.request import INPUTS
 
 if TYPE_CHECKING:
