@@ -642,7 +642,10 @@ BEDROCK = [
         ],
     },
     {"role": "assistant", "content": [{"text": "Rain."}]},
-    {"role": "user", "content": [{"image": {"format": "png", "source": {"bytes": PICTURE}}}, {"text": "this?"}]},
+    {
+        "role": "user",
+        "content": [{"image": {"format": "png", "source": {"bytes": PICTURE}}}, {"text": "this?"}],
+    },
 ]
 GEMINI = [
     {"parts": [{"text": "weather?"}]},
@@ -663,7 +666,10 @@ GEMINI = [
         ],
     },
     {"role": "model", "parts": [{"text": "Rain."}]},
-    {"role": "user", "parts": [{"inline_data": {"mime_type": "image/png", "data": PICTURE}}, {"text": "this?"}]},
+    {
+        "role": "user",
+        "parts": [{"inline_data": {"mime_type": "image/png", "data": PICTURE}}, {"text": "this?"}],
+    },
 ]
 
 

@@ -29,8 +29,8 @@ from tokenbox.compose.lower_bound import BYTES_PER_TOKEN
 from tokenbox.compose.sections import checked_sections
 from tokenbox.config import load
 from tokenbox.content.items import read_items
-from tokenbox.content.parts import as_plain, texts_in
 from tokenbox.content.message import InvalidMessage
+from tokenbox.content.parts import as_plain, texts_in
 from tokenbox.content.request import INPUT_KEYS, costly_fields, read_request, read_tools
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import open_session
