@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -552,3 +553,107 @@ def test_a_note_is_not_cut_and_has_no_marks(language: str, above: str, note: str
 def test_a_language_is_looked_up_without_reading_its_fields() -> None:
     assert all(hash(known) == object.__hash__(known) for known in BY_NAME.values())
     assert all(hash(heads) == object.__hash__(heads) for heads in HEADS)
+
+
+# A file, and the lines of its outline.
+READ = {
+    "alias.zig": (
+        (
+            'const std = @import("std");\nconst Allocator = std.mem.Allocator;\n'
+            "const Self = @This();\n"
+            "pub const Url = other.Url;\n\n"
+            "pub fn Pool(T: type) type {\n    return struct { items: []T, };\n}\n\n"
+            'pub extern "ws2_32" fn WSASocketW(\n    af: i32,\n) SOCKET;\n'
+        ),
+        ["pub const Url", "pub fn Pool(T", 'pub extern "ws2_32" fn WSASocketW(\n    af: i32,\n) SOCKET;'],
+    ),
+    "body.gleam": (
+        (
+            "import gleam/http.{\n  type Method as HttpMethod, type Header,\n}\n\n"
+            "/// What is sent.\npub type Body {\n"
+            "  Text(String)\n  Bytes(data: Tree)\n}\n\npub opaque type Id =\n  Int\n\n"
+            "pub fn send(\n  body: Body,\n) -> Nil {\n  let x = 1\n  x\n}\n"
+        ),
+        [
+            "// What is sent.\npub type Body {\n  Text(String)\n  Bytes(data: Tree)\n}",
+            "pub opaque type Id =\n  Int",
+            "pub fn send(\n  body: Body,\n) -> Nil {",
+        ],
+    ),
+    "draw.typ": (
+        "#let pi = 3\n\n/// Draws a line.\n#let line(from, to) = {\n  let dx = to - from\n  dx\n}\n",
+        ["#let pi = 3", "// Draws a line.\n#let line(from, to) = {"],
+    ),
+    "player.gd": (
+        (
+            "class_name Player\nextends Node\n\n## States of it.\nenum State { IDLE, DEAD }\n\nsignal died\n"
+            "@export var speed := 1.0\n\nfunc walk(to: Vector2) -> void:\n\tvar way = to\n\tgo(way)\n"
+        ),
+        [
+            "class_name Player\nextends Node",
+            "# States of it.\nenum State { IDLE, DEAD }",
+            "signal died",
+            "@export var speed := 1.0",
+            "func walk(to: Vector2) -> void:",
+        ],
+    ),
+    "find.lean": (
+        (
+            "namespace Find\n\n/-\nopaque definitions are\nclass of their own.\n-/\n\n"
+            "/-- The root\nof a node. -/\n"
+            "def root (n : Node) : Node := n\n\nend Find\n"
+        ),
+        ["-- The root\ndef root (n : Node) : Node := n"],
+    ),
+    "log.fs": (
+        "namespace Shop.Core\n\nmodule Inner =\n    let one = 1\n",
+        ["module Inner =\n", "    let one = 1"],
+    ),
+    "bag.ml": (
+        "(** [blit from into] copies the elements\n    of one array. *)\nlet blit from into =\n  from\n",
+        ["(* [blit from into] copies the elements *)\nlet blit from into ="],
+    ),
+    "core.clj": (
+        (
+            '(defn routes\n  "Some \\"routes\\"\n  of it."\n  [& handlers]\n  1)\n\n'
+            "(defn other\n  ([a] 1)\n  ([a b] 2))\n"
+        ),
+        ['(defn routes\n  "Some \\"routes\\"\n  of it."\n  [& handlers]', "(defn other\n  ([a] 1)"],
+    ),
+    "Exif.pm": (
+        (
+            "sub Later($$);\n\nsub Later($$)\n{\n    print <<EOT;\nafter the tag name)\nname.\nEOT\n}\n\n"
+            "has name => (is => 'ro');\n"
+        ),
+        ["sub Later($$)", "has name => (is => 'ro');"],
+    ),
+    "Token.sol": (
+        (
+            "contract Token {\n    uint256 public supply;\n\n"
+            "    /*////////\n       EVENTS\n    ////////*/\n\n"
+            "    event Sent(address to);\n}\n"
+        ),
+        ["contract Token {\n    uint256 public supply;\n", "    event Sent(address to);"],
+    ),
+}
+
+
+@pytest.mark.parametrize("path", READ)
+def test_an_outline_has_what_the_file_defines(path: str) -> None:
+    text, wanted = READ[path]
+    language = BY_NAME[kind_of(path, text.encode()).outline or ""]
+    found = signatures(text.encode(), definitions(text.encode(), language), language)
+    lines = "".join(one.text for one in found)
+    for signature in wanted:
+        assert signature in lines
+        lines = lines.replace(signature, "", 1)
+    assert not re.search(r"\b(?:Allocator|Self|std|Method|dx|way|opaque|class|after|EVENTS|Core)\b", lines), (
+        lines
+    )
+
+
+def test_a_sub_that_is_only_announced_is_no_definition() -> None:
+    text = READ["Exif.pm"][0].encode()
+    known = BY_NAME[kind_of("Exif.pm", text).outline or ""]
+    found = [one.text for one in signatures(text, definitions(text, known), known)]
+    assert found == ["sub Later($$)\n", "has name => (is => 'ro');\n"]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tokenbox.content.lenses.outline import Signature
 from tokenbox.folder import PackOptions, pack_source
 from tokenbox.folder.candidates import Brief, brief
+from tokenbox.folder.cutting import cut_all
+from tokenbox.folder.languages import kind_of
 
 if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed
@@ -103,3 +105,20 @@ def test_a_small_budget_shows_the_macro_that_all_files_use_and_a_larger_one_the_
     assert "#define LIMIT_8 8" not in small
     assert "int f3(void)" in small
     assert all(f"#define LIMIT_{n} {n}" in large for n in range(40))
+
+
+def test_the_name_of_a_namespace_outweighs_nothing() -> None:
+    made = [
+        Signature(0, "defmodule Shop.Cart do\n", "Shop.Cart", 0),
+        Signature(9, "  def add(cart, item) do\n", "add", 1),
+        Signature(12, f"  def {'x' * 90}\n", "other", 1),
+    ]
+    found = brief(made, {"Shop.Cart": 100, "add": 4, "other": 1}.__getitem__)
+    assert found == Brief("defmodule Shop.Cart do\n  def add(cart, item) do\n", 4, 1)
+
+
+def test_an_outline_is_more_than_the_name_of_a_namespace() -> None:
+    texts = (b"package Cart;\n\nuse strict;\n1;\n", b"package Cart;\n\nsub add { 1 }\n")
+    language = kind_of("Cart.pm", b"").outline
+    outlines = [cut.outlines for cut in cut_all([(text, language) for text in texts], None)]
+    assert outlines == [("",), ("package Cart;\nsub add { 1 }\n",)]

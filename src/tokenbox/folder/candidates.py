@@ -10,8 +10,9 @@ from enum import IntEnum
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from tokenbox.content.lenses.outline import Signature, is_namespace
+
 if TYPE_CHECKING:
-    from tokenbox.content.lenses.outline import Signature
     from tokenbox.folder.cutting import CutFile
     from tokenbox.folder.source import File
 
@@ -240,7 +241,8 @@ def _entries(signatures: Sequence[Signature], worth: Callable[[str], int]) -> li
         while around >= 0 and entries[around].depth >= one.depth:
             around = entries[around].around
         if one.name or around < 0:
-            entries.append(_Entry(one.depth, around, worth(one.name) if one.name else 0, [one.text]))
+            value = worth(one.name) if one.name and not is_namespace(one) else 0
+            entries.append(_Entry(one.depth, around, value, [one.text]))
         else:
             entries[around].lines.append(one.text)
     return entries

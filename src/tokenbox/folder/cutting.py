@@ -30,7 +30,7 @@ from tokenbox.content.lenses import (
     syntax,
 )
 from tokenbox.content.lenses.languages import BY_NAME
-from tokenbox.content.lenses.outline import Signature
+from tokenbox.content.lenses.outline import Signature, is_namespace
 from tokenbox.folder import pieces
 from tokenbox.folder.pieces import shape
 from tokenbox.worth import defined, documents, notices
@@ -69,7 +69,10 @@ _CHECKSUM = 4  # bytes
 
 
 class CutFile(NamedTuple):
-    """The pieces of a file, the signatures in each piece, and the text of these."""
+    """The pieces of a file, the signatures in each piece, and the text of these.
+
+    Signatures that are only names of namespaces have no text.
+    """
 
     pieces: tuple[PieceSpan, ...]
     signatures: tuple[tuple[Signature, ...], ...]
@@ -83,7 +86,10 @@ class CutFile(NamedTuple):
             for start, end, first, last, names, within, is_notice in pieces
         )
         found = tuple(tuple(starmap(Signature, some)) for some in signatures)
-        return cls(tuple(spans), found, tuple("".join(one.text for one in some) for some in found))
+        outlines = (
+            "" if all(map(is_namespace, some)) else "".join(one.text for one in some) for some in found
+        )
+        return cls(tuple(spans), found, tuple(outlines))
 
 
 def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[CutFile]:

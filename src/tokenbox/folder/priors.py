@@ -259,7 +259,7 @@ PRIORS = (
         25,
         8,
         "*.json *.yaml *.yml *.xml *.html *.htm *.lock *.edn *.pem *.crt *.cer *.patch *.diff *.orig "
-        "*.tscn *.tres *.prefab *.glade *.dfm *.lfm",
+        "*.tscn *.tres *.prefab *.glade *.dfm *.lfm **/queries/**/*.scm",
         "json yaml xml html scene prefab",
     ),
     Prior(
@@ -280,8 +280,8 @@ VENDORED, XML = (
 )
 # Below these, folders are packages: ``com/google/samples`` has no samples.
 _PACKAGE_FOLDERS = re.compile(rb"(\bsrc/[a-z]*main/(?:java|kotlin|scala|groovy)/)(?:[^/]+/)+")
-# The tests beside ``App/`` in ``AppTests/``.
-_CAMEL_TESTS = re.compile(r"(?<=[A-Za-z0-9])Tests/")
+# The tests beside ``App/`` in ``AppTests/`` or ``AppTest/``.
+_CAMEL_TESTS = re.compile(r"(?<=[A-Za-z0-9])Tests?/")
 
 
 def prior_of(path: str, content: bytes) -> Prior:

@@ -40,14 +40,39 @@ _WORK_ON = {DocumentRole.SOURCE: 100, DocumentRole.TEST: 20, DocumentRole.OTHER:
 _FAMILIES = {
     extension: family[0]
     for family in (
-        ("c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m", "mm", "inl"),
-        ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"),
-        ("java", "kt", "kts", "scala", "groovy"),
-        ("ex", "exs"),
-        ("py", "pyi", "pyx"),
+        (
+            "c",
+            "h",
+            "cc",
+            "cpp",
+            "cxx",
+            "hh",
+            "hpp",
+            "hxx",
+            "m",
+            "mm",
+            "inl",
+            "ipp",
+            "tpp",
+            "cu",
+            "cuh",
+            "ino",
+        ),
+        ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte", "astro"),
+        ("java", "kt", "kts", "scala", "groovy", "gvy"),
+        ("cs", "cshtml", "razor"),
+        ("ex", "exs", "heex", "eex"),
+        ("py", "pyi", "pyx", "pxd"),
+        ("rb", "rake", "erb"),
+        ("pl", "pm", "t", "psgi"),
+        ("ps1", "psm1"),
         ("vhd", "vhdl"),
         ("v", "sv", "vh", "svh"),
-        ("ml", "mli"),
+        ("ml", "mli", "mly", "mll"),
+        ("fs", "fsi", "fsx"),
+        ("hs", "hsc", "lhs", "hs-boot"),
+        ("res", "resi"),
+        ("f90", "f95", "f03", "f08", "f", "for"),
         ("erl", "hrl"),
         ("clj", "cljs", "cljc"),
         ("adb", "ads"),
@@ -258,7 +283,7 @@ def _merged(own: Mapping[int, Sequence[bytes]]) -> frozenset[int]:
 
 
 def _family(path: str) -> str:
-    extension = path.rpartition(".")[2]
+    extension = path.rpartition(".")[2].lower()
     return _FAMILIES.get(extension, extension)
 
 

@@ -41,6 +41,7 @@ _BLOCKS = (
     (re.compile(rb"[^\n]*\*/[ \t]*\r?$"), re.compile(rb"[ \t]*/\*")),
     (re.compile(rb"[^\n]*\*\)[ \t]*\r?$"), re.compile(rb"[ \t]*\(\*")),
     (re.compile(rb"[^\n]*-\}[ \t]*\r?$"), re.compile(rb"[ \t]*\{-")),
+    (re.compile(rb"[^\n]*-/[ \t]*\r?$"), re.compile(rb"[ \t]*/-")),
     (re.compile(rb"[ \t]*#>[ \t]*\r?$"), re.compile(rb"[ \t]*<#")),
 )
 _MAX_ABOVE = 600  # lines
@@ -58,6 +59,7 @@ _PACKAGE = re.compile(rb"package\b")  # begins a statement in some languages, an
 # A member in Objective-C, and an addition to a type that is defined elsewhere.
 _MEMBER = re.compile(rb"[-+] *\(|@property\b|@(?:interface|implementation)\b[^(:\n]*\(")
 _PARENTHESIS = re.compile(rb"[()]")
+_QUOTES = re.compile(rb"\\.")  # and all else after a backslash
 _SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the parameters of a module in Verilog
 # Types whose members are as good as at the top.
 _MODULE = re.compile(rb"(?:def|bare|sub)?module\b|namespace\b|package\b|library\b|program\b", re.IGNORECASE)
@@ -66,16 +68,16 @@ _NOTE = re.compile(r"^[\s/*#!;%'\"(|^<>{-]+|(?<![\s/*#-])(?:[\s/]|\*\)?|-\}?|#>?
 _DOC = re.compile(r"""[@\\](?:brief|title|description|summary) +|@\w*doc\w* *(?:~?\w+)?["']+""")
 # A note has at least two words, and is no attribute, field of a header, directive or license.
 _NO_NOTE = re.compile(
-    r"\S*$|@\w|[\[=-]|\w+ *: {2}|(?:.* )?(?:©|\([cC]\)|[12][0-9]{3} [A-Z])"
+    r"\S*$|@[\w\[]|[=-]|\[<|\[[^\n]*\]$|\w+ *: {2}|(?:.* )?(?:©|\([cC]\)|[12][0-9]{3} [A-Z])"
     r"|(?:pragma|template|macro|inheritdoc|SPDX|Copyright|Licensed|no critic)\b"
 )
 # How comments and strings over several lines begin: in each case one group is their mark.
 _TEXT: re.Pattern[bytes] = re2.compile(
-    rb"""(?m)^[ \t]*(?:(/\*)[\s*!]|(\(\*)|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)|[@\w~ ]*(\"\"\"))"""
+    rb"""(?m)^[ \t]*(?:(/\*)[\s*!/]|(/-)[\s!-]|(\(\*)|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)|[@\w~ ]*(\"\"\"))"""
     rb"""|(\"\"\")[ \t]*\r?$|~[A-Za-z](''')|^(=(?:head1|pod|encoding))\b"""
 )
 # How the text of each group ends.
-_TEXT_ENDS = (b"*/", b"*)", b"-}", b"#>", b"=#", b"]#", b"|#", b'"""', b'"""', b"'''", b"\n=cut")
+_TEXT_ENDS = (b"*/", b"-/", b"*)", b"-}", b"#>", b"=#", b"]#", b"|#", b'"""', b'"""', b"'''", b"\n=cut")
 _POD = len(_TEXT_ENDS)  # the group of Perl's documentation, which may last to the end of the file
 _NO_TEXT = sys.maxsize, sys.maxsize
 
@@ -131,7 +133,8 @@ def _found(source: bytes, heads: Heads) -> Iterator[_Head]:
         while end <= start:
             first, end = next(texts, _NO_TEXT)
         is_package = not has_packages and _PACKAGE.match(source, begin) is not None
-        if start > first or is_package or _STATEMENTS.match(source, begin) is not None:
+        is_import = heads.imports is not None and heads.imports.match(source, begin) is not None
+        if start > first or is_package or is_import or _STATEMENTS.match(source, begin) is not None:
             continue
         name = next(filter(None, groups), b"")
         if name == b"constructor" and not indent:
@@ -281,17 +284,24 @@ class _Reader:
 
     def _signature(self, n: int) -> int:
         """Return the end of the signature whose first line is ``n``."""
-        if not self._heads.spans_lines:
-            return self._ends[n]
         if _lines_like(self._heads.specifications).match(self._line(n)) is not None:
             return self._ends[self._last_deeper(n)]
-        last = self._continued(n, self._closed(n))
-        is_above_arguments = (
-            self._heads.arguments is not None
-            and last + 1 < len(self._ends)
-            and self._heads.arguments.match(self._line(last + 1)) is not None
-        )
-        return self._ends[last + is_above_arguments]
+        last = self._continued(n, self._closed(n)) if self._heads.spans_lines else n
+        return self._ends[self._last_argued(last)]
+
+    def _last_argued(self, n: int) -> int:
+        """Return the line below line ``n``, or its documentation, that names the arguments; or ``n``."""
+        arguments, is_text = self._heads.arguments, False
+        if arguments is None:
+            return n
+        for k in range(n + 1, min(n + 1 + _MAX_CONTINUED, len(self._ends))):
+            line = self._line(k)
+            if not is_text and arguments.match(line) is not None:
+                return k
+            if not (is_text or line.lstrip().startswith(b'"')):
+                return n
+            is_text ^= _QUOTES.sub(b"", line).count(b'"') % 2 == 1
+        return n
 
     def _closed(self, n: int) -> int:
         """Return the line in which the parentheses are closed that are opened from line ``n`` on."""

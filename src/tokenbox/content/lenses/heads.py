@@ -24,7 +24,8 @@ class Heads:
     what is defined in them. ``ends``: the marks that end a signature, which continues on deeper lines up to one.
     ``calls``: types are made by calls, whose arguments are their members.
     ``arguments``: a line below the head that names the arguments. ``note_below``: the mark of documentation below
-    a head. ``comment``: the mark of a comment, and the mark that ends it, if one does.
+    a head. ``imports``: heads that only name what is defined elsewhere. ``comment``: the mark of a comment, and the
+    mark that ends it, if one does.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Heads:
     ends: re.Pattern[bytes] | None = None
     arguments: re.Pattern[bytes] | None = None
     note_below: bytes | None = None
+    imports: re.Pattern[bytes] | None = None
 
 
 _BRACE = re.compile(rb"[{;=]")
@@ -80,9 +82,28 @@ HEADS = (
         "zig",
         r"(?:pub )?const (\w+) = (?:extern |packed )?(?:struct|enum|union|opaque|error)\b"
         r"|(\w+): (?:extern |packed )?(?:struct|enum|union)\b"
-        r"|(?:pub )?fn ([A-Z]\w*)\(",
-        r'(?:pub |export |inline |noinline |extern |"c" )*fn (\w+)|(?:pub |export |threadlocal )*(?:const|var) (\w+)'
+        r"|(?:pub )?fn ([A-Z]\w*)\([^\n]*\) type \{",
+        r'(?:pub |export |inline |noinline |extern |"\w+" )*fn (\w+)|(?:pub |export |threadlocal )*(?:const|var) (\w+)'
         r'|test "([^"\n]+)"|comptime \{|(\w+): [^=\n]',
+        imports=re.compile(rb"const \w+ = (?:@import\([^\n]*|@This\(\)|[a-z_]\w*(?:\.\w+)*);"),
+    ),
+    Heads(
+        "gleam",
+        "gleam",
+        r"(?:pub )?(?:opaque )?type (\w+)",
+        r"(?:pub )?(?:fn|const) (\w+)",
+        ends=_BRACE,
+        imports=re.compile(rb"type \w+(?: as \w+)?,"),
+    ),
+    Heads("typst", "typ", others=r"#let ([\w-]+)"),
+    Heads(
+        "gdscript",
+        "gd",
+        r"(?:class|enum) (\w+)|enum \{",
+        r"(?:class_name|signal) (\w+)|(?:static )?func (\w+)"
+        r"|(?:@\w+(?:\([^)\n]*\))? +)*(?:static )?(?:var|const) (\w+)",
+        "#",
+        arguments=re.compile(rb"extends\b"),
     ),
     Heads(
         "elixir",
@@ -129,9 +150,9 @@ HEADS = (
     Heads(
         "fsharp",
         "fs fsi fsx",
-        r"module (?:rec |internal |private |public )*([\w.]+)|(?:type|and) (?:private |internal |public )*(\w+)"
+        r"module (?:rec |internal |private |public )*([\w.]+) *=|(?:type|and) (?:private |internal |public )*(\w+)"
         r"|interface [\w.]+(?:<[^\n]*>)? with\b",
-        r"let (?:rec |inline |private |internal |mutable )*\(?([\w|]+|[!$%&*+./<=>?@^|~-]+)|namespace ([\w.]+)|exception (\w+)"
+        r"let (?:rec |inline |private |internal |mutable )*\(?([\w|]+|[!$%&*+./<=>?@^|~-]+)|exception (\w+)"
         r"|(?:static |abstract |override |default )*(?:member|val|override|abstract|new)"
         r"(?: inline| private| internal| val)* (?:\w+\.)?(\w+)",
         ends=re.compile(rb"=|^[^(]*:"),
@@ -142,6 +163,7 @@ HEADS = (
         others=r"\((?:[\w.-]+/)?(?:cl-)?(?:define|def)[\w*/!-]* (?:\^\S+ |\^\{[^}\n]*\} )*\(*([^\s()\[\]{}\"]+)"
         r"|\((?:ns|in-package|use-package|library|module|transient-define-\w+) [:']?([^\s()]+)",
         comment=";",
+        arguments=re.compile(rb"\s+\(?\["),
         spans_lines=False,
     ),
     Heads(
@@ -221,11 +243,12 @@ HEADS = (
         "pl pm t psgi raku rakumod pm6 pro plt prolog",
         r"(?:class|role|grammar) ([\w:]+)",
         r"(?:multi |my |method |async )?(?:sub|method|token|rule) (\w+)|package ([\w:]+)"
-        r"|(?:has|around|before|after|override) (?:\[ *qw[(/{] *|\(?[\"']?)(\w+)|subtest [\"']([^\"'\n]+)"
-        r"|:- *module\((\w+)|([a-z]\w*)(?:\([^\n]*\))?(?: *:-[^\n]*|\.) *\r?$",
+        r"|(?:has|around|before|after|override) (?:\[ *qw[(/{] *(\w+)|\(?[\"']?(\w+)[\"']? *(?:=>|,))|subtest [\"']([^\"'\n]+)"
+        r"|:- *module\((\w+)|([a-z]\w*)(?:(?:\([^\n]*\))? *:-[^\n]*|\([^\n]*\)\.) *\r?$",
         "#",
         clauses=True,
         arguments=re.compile(rb"\s*my \([^)\n]*\) = @_;"),
+        imports=re.compile(rb"sub \w+ *(?:\([^)\n]*\))? *;"),
     ),
     Heads(
         "julia",
@@ -340,7 +363,7 @@ HEADS = (
     Heads(
         "proofs",  # Lean, Isabelle
         "lean thy",
-        r"(?:namespace|section|structure|class|inductive|locale|theory) ([\w.]+)",
+        r"(?:structure|class|inductive|locale|theory) ([\w.]+)",
         r"(?:@\[[^\]\n]*\] *)?(?:(?:private|protected|noncomputable|partial|unsafe) )*"
         r"(?:def|theorem|lemma|abbrev|instance|axiom|opaque|example|definition|fun|primrec|datatype|corollary) ([\w.']+)",
         "--",

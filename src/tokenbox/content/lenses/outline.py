@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 # A line that holds nothing but annotations.
 _ANNOTATION = re.compile(r"\s*(?:@[\w.:]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*|#?\[[^\[\]]*\]\s*)+$")
 _HEADER = re.compile(r"\[outline of [a-z]+ source, [0-9]+ lines?\]\n")
+# All that it tells, the path of the file tells as well, or the signatures in it.
+_NAMESPACE = re.compile(
+    r"\s*(?:defmodule|(?:bare|sub)?module|namespace|package|library) [\w.:]+(?: do| where| is|;| *\{)?\s*"
+)
 # The language is recognized from this many characters: enough for its imports and first definitions.
 _SAMPLE_LENGTH = 20_000
 _MIN_SIGNS = 2
@@ -45,6 +49,10 @@ MAX_LINE, _MAX_SIGNATURE = 160, 640
 _MAX_COMMENTED = 10_000
 _COMMENT_LINES: re.Pattern[str] = re2.compile(
     r"(?m)^[ \t]*(?:/\*[^*]*\*+(?:[^/*][^*]*\*+)*/[ \t]*|//[^\n]*)\n"
+)
+# The comments with which the fields of a type end: they belong to its first member.
+_LAST_COMMENTS: re.Pattern[str] = re2.compile(
+    r"(?:\n[ \t]*(?:/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|//[^\n]*)?[ \t\r]*)+\z"
 )
 # The number of consecutive functions of the same name to show.
 OVERLOADS = 3
@@ -96,6 +104,11 @@ def signatures(
         if len(same) > shown:
             text = f"{_indent(source, same[shown])}... {len(same) - shown} more {first.name}\n"
             yield Signature(same[shown].start, text, first.name, depth)
+
+
+def is_namespace(signature: Signature) -> bool:
+    """Return whether a signature is only the name of a namespace."""
+    return _NAMESPACE.fullmatch(signature.text) is not None
 
 
 def _is_on_one_line(source: bytes, definition: Definition) -> bool:
@@ -151,6 +164,8 @@ def _shown(source: bytes, definition: Definition, language: Language) -> Iterato
     words = source[definition.start : end].decode("utf-8", "replace").rstrip()
     if not words:  # a node that the parser made up for what is missing
         return
+    if definition.role is DefinitionRole.CONTAINER and definition.inside:
+        words = _LAST_COMMENTS.sub("", words)
     if definition.role is DefinitionRole.MEMBER and not definition.is_signature:
         words = _cut(words)
     elif len(words) > _MAX_SIGNATURE:
