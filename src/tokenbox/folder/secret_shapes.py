@@ -174,10 +174,50 @@ _KEYS = {
     "Convex Deploy Key": r"(?:prod|dev|preview|project):[a-z0-9:-]+\|[A-Za-z0-9+/=_-]{50,}",
     "Svix Token": r"(?:test)?sk_[\w-]{32}\.(?:eu|us|in)\b",
     "Miro Token": r"eyJtaXJvLm9yaWdpbiI6[\w-]{20,}",
+    "Hexadecimal Key": r"(?:cu|ls_|slk|rootly|crsr|ek|shpua|depot_project)_[0-9a-f]{32,}(?![0-9a-z])",
+    "Databricks Secret": r"(?:dose|dkea)[0-9a-f]{32}(?![0-9a-z])",
+    "Axiom Token": rf"xa[ap]t-{_UUID}",
+    "Riot Key": rf"RGAPI-{_UUID}",
+    "Bitwarden Token": rf"0\.{_UUID}\.[A-Za-z0-9]{{30}}:[A-Za-z0-9+/]{{22}}==",
+    "Lob Key": r"test_[0-9a-f]{35}(?![0-9a-z])",
+    "Telnyx Key": r"KEY[0-9A-Z]{32}_[A-Za-z0-9]{22}",
+    "CockroachDB Key": r"CCDB1_[A-Za-z0-9]{22}_[A-Za-z0-9]{40}",
+    "OneSignal Key": r"os_v2_(?:app|org)_[a-z2-7]{100,}",
+    "eBay Key": r"PRD-[0-9a-f]{12}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}(?![0-9a-f])",
+    "1Password Secret Key": r"A3-[A-Z0-9]{6}-[A-Z0-9]{11}-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}",
+    "Wix Key": r"IST\.eyJ[\w-]{100,}\.[\w-]+\.[\w-]+",
+    "Yandex Token": r"t1\.[A-Za-z0-9_-]{20,}={0,2}\.[A-Za-z0-9_-]{86}={0,2}",
+    "Grafana API Key": r"eyJrIjoi[A-Za-z0-9]{70,}={0,2}",
+    "Zep Key": r"z_1dWlkIjoi[A-Za-z0-9]{40,}\.[\w-]+",
+    "Baidu Key": r"bce-v3/ALTAK-[A-Za-z0-9]{21}/[0-9a-f]{40}",
+    "Volcengine Key": r"AKLT(?=[A-Za-z]*[0-9])[A-Za-z0-9]{40,}",
+    "JetBrains Token": r"perm[:-][A-Za-z0-9]+={0,2}\.[A-Za-z0-9-]+={0,2}\.[A-Za-z0-9]{24,}",
+    "Elastic Token": r"essu_[A-Za-z0-9+/]{40,}={0,2}",
+    "Snyk Token": r"snyk_(?:uat|sat)\.[0-9a-f]{8}\.[\w-]{60,}",
+    "Socket Token": r"sktsec_[\w-]{40,}_api",
+    "dbt Token": r"dbt[cus]_(?=[\w-]*[0-9])[\w-]{40,}",
+    "Figma OAuth Token": r"figo_[A-Za-z0-9_-]{38,}",
+    "Hugging Face OAuth Token": r"hf_oauth_[\w-]{38,}",
+    "PagerDuty Token": r"pdus\+_[\w-]{28,}",
+    "Authress Key": (
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.[\w+/=-]{30,}"
+    ),
+    "EasyPost Test Key": r"EZTK[a-zA-Z0-9]{54}",
+    "Razorpay Key": r"rzp_live_[A-Za-z0-9]{14}(?![A-Za-z0-9])",
+    "Mandrill Key": r"md-(?=[\w-]*[0-9])(?=[a-z0-9_-]*[A-Z])(?=[A-Z0-9_-]*[a-z])[\w-]{22}(?![\w-])",
+    "Modal Token": r"a[ks]-(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])[A-Za-z0-9]{22}(?![\w-])",
+    "Lichess Token": r"lip_(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{20}(?![A-Za-z0-9])",
+    "Nightfall Key": r"NF-(?=[A-Za-z]*[0-9])(?=[A-Z0-9]*[a-z])[A-Za-z0-9]{32}(?![\w-])",
 }
+# What is at random: digits among letters of both cases, one of them before a lower case, and no long word.
+_RANDOM = (
+    r"(?=[A-Za-z]*[0-9]+[A-Za-z]+[0-9])(?=[a-z0-9]*[A-Z][a-z0-9]*[A-Z])(?=[A-Za-z0-9]*[0-9][a-z])"
+    r"(?![A-Za-z0-9]*[a-z]{10})"
+)
+_WORDS = "(?:sk|secret|secret-token|token|live|prod|production|apikey)"
 # Those that begin with no mark of their own, or are secrets only in some lines: a pattern that the line must
 # match (ignoring case), and the secret's own.
-_KEYS_IN_LINES = {
+KEYS_IN_LINES = {
     "AWS Secret Key": (
         r"aws_secret_access_key ?= ?[a-z0-9/+]{40}",
         (
@@ -200,6 +240,29 @@ _KEYS_IN_LINES = {
         r"(?:telegram|bot).{0,40}[0-9]{8,10}:[a-z0-9_-]{35}|[0-9]:(?-i:AA)[a-z0-9_-]{33}",
         r"(?:bot)?[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![\w-])",
     ),
+    # The keys of new services: a word or several, and what is at random.
+    "Prefixed Key": (
+        r"[_-][a-z0-9]{28}",
+        (
+            r"(?!sha[0-9]|md5|pk_|phc_|(?:[a-z]+_)?pub)[a-z][a-z0-9]{1,9}(?:[_-]{1,2}[a-z0-9]{1,12}){0,3}[_-]"
+            rf"{_RANDOM}[A-Za-z0-9]{{28,128}}(?![\w/+=-])"
+        ),
+    ),
+    "Named Key": (
+        rf"{_WORDS}[_:-](?:[\w-]{{27}}|[0-9a-f]{{8}}-)",
+        (
+            rf"(?:[a-z0-9]{{1,12}}[_-]){{0,3}}{_WORDS}[_:-](?:[a-z0-9]{{1,12}}[_-]){{0,3}}"
+            rf"(?:[0-9a-f]{{32,}}|{_UUID}|(?=[\w-]*[0-9][\w-]*[A-Z])(?=[\w-]*[A-Z][\w-]*[0-9])[\w-]{{27,}})(?![\w-])"
+        ),
+    ),
+    "Helicone Key": (r"sk-helicone-", r"sk-helicone-[a-z0-9]{7}(?:-[a-z0-9]{7}){3}"),
+    "Context7 Key": (r"ctx7sk-", rf"ctx7sk-{_UUID}"),
+    "Facebook App Token": (r"[0-9]{15}\|", r"[0-9]{15,16}\|(?=[\w-]*[0-9])[\w-]{27}(?![\w-])"),
+    "Zhipu Key": (r"[0-9a-f]{12}\.[a-z0-9]{16}", rf"[0-9a-f]{{32}}\.{_RANDOM}[A-Za-z0-9]{{16}}(?![\w.-])"),
+    "Ably Key": (
+        r"\.[\w-]{6}:[\w-]{43}",
+        r"[\w-]{6}\.[\w-]{6}:(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{43}(?![\w-])",
+    ),
     "LLM Key": (r"sk-[a-z0-9]{32}", r"sk-(?:[0-9a-f]{32}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{48})(?![A-Za-z0-9])"),
     "Payment Key": (
         r"\b(?:duffel_)?live_[a-z0-9_-]{8}",
@@ -219,6 +282,8 @@ _KEYS_IN_LINES = {
     "Twitter Token": (r"(?-i:A){21}[a-z0-9]{1,40}%", r"A{21}[A-Za-z0-9]{1,40}%[A-Za-z0-9%]{40,}"),
     "Okta Token": (r"ssws 00[\w-]{8}", r"SSWS 00[\w-]{40}(?![\w-])"),
 }
+ANY_SERVICE = frozenset(("Prefixed Key", "Named Key"))
+"""The kinds of keys that do not tell the service."""
 _LOOKS_AROUND = re.compile(r"\(\?<?[=!][^()]*\)")
 _LONG_REPEAT = re.compile(r"\{([2-9][0-9]|[1-9][0-9]{2})[0-9,]*\}.*")
 
@@ -232,7 +297,7 @@ def _line_with(key: str) -> str:
 
 
 # The pattern of the line, and of the secret.
-KEYS = {**{kind: (_line_with(key), key) for kind, key in _KEYS.items()}, **_KEYS_IN_LINES}
+KEYS = {**{kind: (_line_with(key), key) for kind, key in _KEYS.items()}, **KEYS_IN_LINES}
 
 # Secrets known by what stands before them: a pattern for the line (ignoring case), and for google-re2 one
 # whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a

@@ -22,7 +22,15 @@ import re2
 from tokenbox.folder import made_up
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
-from tokenbox.folder.secret_shapes import BY_FILE, CONTEXTS, KEYS, PASSWORDS, SHORTEST
+from tokenbox.folder.secret_shapes import (
+    ANY_SERVICE,
+    BY_FILE,
+    CONTEXTS,
+    KEYS,
+    KEYS_IN_LINES,
+    PASSWORDS,
+    SHORTEST,
+)
 from tokenbox.folder.secret_values import SUFFIXES, values_in
 
 if TYPE_CHECKING:
@@ -60,7 +68,10 @@ DETECTORS = {
 }
 # Detector: a second pattern that a line must match, where the first one is common. It never excludes a secret
 # that the detector finds and `_is_no_secret` accepts (tests/pack/test_secrets.py compares the results).
-_AFTER_NAME = r"\w*[\]'\"]{0,2}(?:\[[0-9]*\])?\s*(?::=|=>|[!=]{1,3}|:)\s*(?:@|[bru]{1,2}(?=[\"']))?"
+_TYPE = r":\s*[&'?\w.<>\[\] |]{1,40}="
+_AFTER_NAME = (
+    rf"\w*[\]'\"]{{0,2}}(?:\[[0-9]*\])?\s*(?:{_TYPE}|:=|=>|[!=]{{1,3}}|:)\s*(?:@|[bru]{{1,2}}(?=[\"']))?"
+)
 _NEEDS = {
     "AWSKeyDetector": r"(?:a3t[a-z0-9]|abia|acca|akia|asia)[0-9a-z]{16}|aws.*['\"][0-9a-z/+]{40}['\"]",
     "BasicAuthDetector": r"://[^\s:/@]+:[^\s:/@]+@",
@@ -93,8 +104,9 @@ _PLACE = re.compile(
     r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z"
 )
-# Assignments that the keyword detector does not know, as in ``password := "..."`` and ``password = b"..."``.
-_OTHER_ASSIGNMENT = re.compile(r":=(?=\s*[\"'`])|=\s*[bru]{1,2}(?=[\"'])")
+# Assignments that the keyword detector does not know, as in ``password := "..."``, ``password = b"..."`` and
+# ``password: String = "..."``.
+_OTHER_ASSIGNMENT = re.compile(rf":=(?=\s*[\"'`])|{_TYPE}\s*[bru]{{0,2}}(?=[\"'])|=\s*[bru]{{1,2}}(?=[\"'])")
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
 # A private key as far as its last line, or, if that is missing, as in a file of PuTTY, as far as it is in
@@ -183,9 +195,9 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
 
 
 def _order(line: str, finding: _Finding) -> tuple[int, bool, _Finding]:
-    """Sort what takes more of the line first, and the kind of a key before the word that stands before it."""
+    """Sort what takes more of the line first, and the kind of a key before what may be any."""
     match = _value(finding).search(line)
-    return -len(match[0]) if match else 0, finding.kind in _BY_WORDS, finding
+    return -len(match[0]) if match else 0, finding.kind in _BY_WORDS | ANY_SERVICE, finding
 
 
 def _value(finding: _Finding) -> re.Pattern[str]:
@@ -255,9 +267,18 @@ def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
 
 
 @cache
-def _keys() -> dict[str, re.Pattern[str]]:
-    """Return the patterns of the keys by kind: compiled on first use, as few folders have a line for them."""
-    return {kind: re.compile(_BEFORE + value, re.ASCII) for kind, (_, value) in KEYS.items()}
+def _keys() -> dict[str, tuple[re.Pattern[bytes] | None, re.Pattern[str]]]:
+    """Return the patterns of the keys by kind: compiled on first use, as few folders have a line for them.
+
+    Before it the pattern of its line, where that has more than the key.
+    """
+    return {
+        kind: (
+            _without_case([line]) if kind in KEYS_IN_LINES else None,
+            re.compile(_BEFORE + value, re.ASCII),
+        )
+        for kind, (line, value) in KEYS.items()
+    }
 
 
 @cache
@@ -280,7 +301,7 @@ def _needs_detectors(line: str, path: str) -> bool:
     """Return whether the line passes the second filter."""
     data = line.encode("utf-8", "surrogateescape")
     # The cheap pattern goes first: most lines are here for a detector's word.
-    if _key_lines().search(data) is not None and any(key.search(line) for key in _keys().values()):
+    if _key_lines().search(data) is not None and any(key.search(line) for _, key in _keys().values()):
         return True
     if _any_context().search(data) is not None:
         return True
@@ -366,8 +387,8 @@ def _known_shapes(
 ) -> Iterator[_Finding]:
     """Yield the secrets that our own patterns find in a line."""
     data = line.encode("utf-8", "surrogateescape")
-    for kind, key in _keys().items() if _key_lines().search(data) else ():
-        for match in key.finditer(line):
+    for kind, (around, key) in _keys().items() if _key_lines().search(data) else ():
+        for match in key.finditer(line) if around is None or around.search(data) else ():
             if kind != "Authorization Header" or not made_up.is_fictitious_login(match[0], in_test=in_test):
                 yield _Finding(kind, match[0])
     if by_file is not None and (own := by_file.search(data)):
