@@ -89,6 +89,8 @@ def section_counter(
     """Return the counter of sections: of messages if all have a role, else of texts."""
     if is_request_counter(tokenizer):
         return tokenizer
+    if model is None and not counts_requests(tokenizer):
+        return text_counter(None, tokenizer)  # before the roles are read, for which sections may be made
     format_ = chat_format(model, tokenizer) if are_messages(sections) else None
     return text_counter(model, tokenizer) if format_ is None else format_
 

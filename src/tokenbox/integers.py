@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, cast
 
 from tokenbox.errors import InvalidBudget, TokenizerError, shown
 
@@ -75,6 +76,14 @@ def given_count(value: object, who: str) -> int:
         allowed = f"at most {MAX_INTEGER:,}" if number is not None and number > 0 else "0 or more"
         raise TokenizerError(f"{who} gave {shown(value)}; a count is an integer, {allowed}.")
     return number
+
+
+def given_counts(values: Sequence[object], who: str) -> list[int]:
+    """Return the counts that a caller's code, named ``who``, gave. Raises ``TokenizerError``."""
+    counts = cast("list[int]", values)
+    if set(map(type, counts)) == {int} and min(counts) >= 0 and max(counts) <= MAX_INTEGER:
+        return counts  # the usual case, together
+    return [given_count(value, who) for value in values]
 
 
 def token_budget(value: object) -> int:

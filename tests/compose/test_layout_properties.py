@@ -18,7 +18,7 @@ from tests import reference_box
 from tests.compose.independent import COUNTERS, HOSTILE, SEPARATORS
 from tests.effort import examples
 from tokenbox import Action, ContextCriticalOverflow, Decision, Layout, Section, layout, whatif
-from tokenbox.compose.sections import SMALL
+from tokenbox.compose.columns import is_short
 from tokenbox.content.group import Group
 from tokenbox.content.lenses import parse_pipeline
 from tokenbox.content.section import Text
@@ -105,7 +105,7 @@ def check(
         if part.decision is Decision.KEPT:
             assert text == section.content
         # Of a large text under a plain function, the whole may not have been counted beforehand.
-        counted = result.pricing == "exact" or sum(len(s.content) for s in sections) <= SMALL
+        counted = result.pricing == "exact" or is_short([s.content for s in sections])
         if section.shrink == 0 or (fits and counted):
             assert text.startswith(section.content)
             assert part.decision in (Decision.KEPT, Decision.EXPANDED)

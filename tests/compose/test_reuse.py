@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -161,3 +163,16 @@ def test_an_id_that_comes_twice_is_refused_however_much_is_known() -> None:
         inputs[50] = form(id="s3", content="again", shrink=1)
         with pytest.raises(InvalidSection, match="s3"):
             tokenbox.layout(inputs, 1_000, "utf8-bytes")
+
+
+@pytest.mark.parametrize("counter", ["o200k_base", len])
+def test_a_layout_that_is_not_kept_is_freed_at_once(counter: str | Callable[[str], int]) -> None:
+    inputs = made(100, Section)
+    section = weakref.ref(inputs[50])
+    gc.disable()
+    try:
+        tokenbox.layout(inputs, 300, counter)
+        inputs.clear()
+        assert section() is None, "nothing refers to itself, which only the garbage collector would free"
+    finally:
+        gc.enable()

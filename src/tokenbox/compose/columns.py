@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, filterfalse
 from math import lcm
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 _PLAIN: Final = {"id": "", "content": "", "priority": 500, "min": 0, "grow": 0, "shrink": 0}
 _REQUIRED: Final = {"id", "content"}
 # The fields that every layout reads of all sections.
-_READ: Final = ("id", "content", "priority", "shrink", "needs_degrade")
+_READ: Final = {
+    name: attrgetter(name) for name in ("id", "content", "priority", "grow", "shrink", "needs_degrade")
+}
 _GROUP: Final = 512
+_SHORT: Final = 16_384  # characters
 
 _UNIQUE: LastResult[bool] = LastResult()
 _RANKED: LastResult[Ranked] = LastResult()
@@ -45,14 +48,14 @@ class SectionColumns(Sequence[Section]):
     @classmethod
     def of(cls, given: Sequence[object]) -> SectionColumns:
         """Check sections and mappings. Raises :class:`InvalidSection`, also for a duplicate id."""
-        plain = _plain_columns(given)
-        if plain is not None:
+        plain, types = None, set(map(type, given))
+        if types == {dict} and (plain := _plain_columns(cast("Sequence[dict[str, Any]]", given))) is not None:
             made = cls(plain)
         else:
-            are_made = set(map(type, given)) == {Section}
-            sections = cast("list[Section]", given) if are_made else PARSED.sections(given, Section.of)  # type: ignore[arg-type]  # `of` checks them
-            made = cls(_read({name: attrgetter(name) for name in _READ}, sections), sections)
-            _check_grows(sections)
+            is_made = types == {Section}
+            sections = cast("list[Section]", given) if is_made else PARSED.sections(given, Section.of)  # type: ignore[arg-type]  # `of` checks them
+            made = cls(_read(_READ, sections), sections)
+            _check_grows(made.grows)
         _UNIQUE.of((made.ids,), lambda: _check_unique(made.ids))
         return made
 
@@ -113,6 +116,11 @@ def contents_of(sections: Sequence[Section]) -> list[str]:
     return [section.content for section in sections]
 
 
+def is_short(contents: Sequence[str]) -> bool:
+    """Return whether any function counts the whole quickly."""
+    return not any(map(_SHORT.__lt__, accumulate(map(len, contents))))
+
+
 def needing_degrade(sections: Sequence[Section]) -> Section | None:
     """Return the first section with a field that requires ``policy="degrade"``."""
     if isinstance(sections, SectionColumns) and not any(sections.needs_degrade):
@@ -120,11 +128,8 @@ def needing_degrade(sections: Sequence[Section]) -> Section | None:
     return next(filter(attrgetter("needs_degrade"), sections), None)
 
 
-def _plain_columns(given: Sequence[object]) -> Columns | None:
+def _plain_columns(mappings: Sequence[dict[str, Any]]) -> Columns | None:
     """Return the columns of mappings with the same plain fields; None if their values need conversion."""
-    if set(map(type, given)) != {dict}:
-        return None
-    mappings = cast("Sequence[dict[str, Any]]", given)
     names = mappings[0].keys()
     if not _REQUIRED <= names <= _PLAIN.keys() or set(map(len, mappings)) != {len(names)}:
         return None
@@ -134,11 +139,13 @@ def _plain_columns(given: Sequence[object]) -> Columns | None:
         return None
     if not all(_is_plain(name, column) for name, column in columns.items()):
         return None
-    return {name: columns.get(name) or [default] * len(given) for name, default in _PLAIN.items()}
+    return {name: columns.get(name) or [default] * len(mappings) for name, default in _PLAIN.items()}
 
 
 def _read(getters: Mapping[str, Callable[[Any], object]], rows: Sequence[object]) -> dict[str, list[Any]]:
     """Return a column for each getter. Rows are read in groups that stay in the processor's cache."""
+    if len(rows) <= _GROUP:
+        return {name: list(map(get, rows)) for name, get in getters.items()}
     columns: dict[str, list[Any]] = {name: [] for name in getters}
     for start in range(0, len(rows), _GROUP):
         group = rows[start : start + _GROUP]
@@ -162,9 +169,11 @@ def _is_plain(name: str, column: list[Any]) -> bool:
     return True
 
 
-def _check_grows(sections: Iterable[Section]) -> None:
+def _check_grows(grows: Sequence[int | Fraction]) -> None:
     """Check that exact shares can be computed: they take the square of the digits of a common denominator."""
-    denominators = {grow.denominator for grow in set(map(attrgetter("grow"), sections))}
+    if set(map(type, grows)) == {int}:
+        return
+    denominators = {grow.denominator for grow in set(grows)}
     for common in accumulate(denominators, lcm):
         if common.bit_length() > MAX_BITS:
             raise InvalidSection(

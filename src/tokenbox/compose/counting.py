@@ -54,15 +54,16 @@ class Counter:
     def sizes_when_read(self, sections: Sequence[Section]) -> Measured[int]:
         """Return the count of each section's content; one is computed when it is read."""
         if self._sizes is None or self._sizes[0] is not sections:
-            by = "sizes", self._cache, getattr(self.tokenizer, "inner", self.tokenizer)
-            contents = contents_of(sections)
+            # The function must not refer to this object, which keeps it: so texts are freed with the layout.
+            cache, tokenizer, contents = self._cache, self.tokenizer, contents_of(sections)
+            by = "sizes", cache, getattr(tokenizer, "inner", tokenizer)
 
             def count(indices: Sequence[int]) -> list[int]:
                 texts = [contents[i] for i in indices]
-                if self._cache is None:
-                    return self.tokenizer.count_batch(texts)
+                if cache is None:
+                    return tokenizer.count_batch(texts)
                 digests = sections.digests(indices) if isinstance(sections, SectionColumns) else None
-                return self._cache.count_batch(self.tokenizer, texts, digests)
+                return cache.count_batch(tokenizer, texts, digests)
 
             self._sizes = sections, MEASUREMENTS.of(by, contents, count, self._holds)
         return self._sizes[1]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.content.section import Cut, Keep, Section
 from tokenbox.tokenizers.graphemes import sticks_to_left
+from tokenbox.tokenizers.measures import cut_text
 from tokenbox.tokenizers.truncation import Cuts
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class SectionCuts:
         return self.text
 
     def _kept(self, m: int) -> str:
-        return "".join(self.text[start:end] for start, end in self.cuts.spans(m))
+        return cut_text(self.text, self.cuts.spans(m))
 
     def _marked(self, m: int) -> str:
         """Return the cut of size ``m``, with a marker at each gap."""

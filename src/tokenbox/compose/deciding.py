@@ -14,6 +14,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from tokenbox.compose.columns import is_short
 from tokenbox.compose.parts import PricedWhole, spread
 from tokenbox.compose.seamed import SeamedWhole
 from tokenbox.engine.box import Ranked
@@ -45,7 +46,10 @@ def deciding_sections(
     ):
         return None
     rules = getattr(tokenizer, "cuts", None)
-    if rules is not None:
+    if rules is None:
+        if getattr(tokenizer, "cheap", False) or is_short(sections.contents):
+            return None  # the whole is worth counting
+    else:
         before = options.separator[-1:]
         firsts = set(map(itemgetter(slice(1)), sections.contents)) - {""}
         proven = getattr(tokenizer, "cuts_proven", False)

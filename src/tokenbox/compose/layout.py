@@ -59,7 +59,7 @@ class LayoutOptions:
         chosen = one_of(Policy, "policy", policy, LayoutError)
         if type(reclaim) is not bool:
             raise LayoutError(f"reclaim is True or False, not {shown(reclaim)}.")
-        checked = checked_groups({} if groups is None else groups)
+        checked = () if groups is None else checked_groups(groups)
         options = cls(_checked_separator(separator), chosen, checked, reclaim)
         check_policy(sections, checked, chosen)
         return options

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.seamed import joined_total
 from tokenbox.errors import TokenizerError
-from tokenbox.tokenizers.utf8 import utf8
+from tokenbox.tokenizers.utf8 import check_texts
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -58,8 +58,7 @@ class RememberedCounts:
             return self.each(tokenizer, parts)[0] if parts else 0
         key = (tokenizer.identity.fingerprint, separator, *parts)
         if not getattr(tokenizer, "cacheable", True):
-            for text in parts:
-                utf8(text)
+            check_texts(parts)
             return joined_total(parts, separator, tokenizer, None)
         total = self._look_up([key])[0]
         if total is None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import accumulate, chain
 from operator import eq, indexOf, is_
 from types import MethodType
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
@@ -39,14 +39,13 @@ class Measured(Generic[T]):
     def at(self, indices: Sequence[int]) -> list[T]:
         """Return the values of the texts at ``indices``."""
         values = self._values
-        missing = [i for i in indices if values[i] is None]
-        if missing:
-            made = self._measure(missing)
-            for i, value in zip(missing, made, strict=True):
+        found: list[Any] = list(map(values.__getitem__, indices))
+        if None in found:
+            missing = [i for i, value in zip(indices, found, strict=True) if value is None]
+            for i, value in zip(missing, self._measure(missing), strict=True):
                 values[i] = value
-            if len(missing) == len(indices):
-                return list(made)
-        return cast("list[T]", [values[i] for i in indices])
+            found = list(map(values.__getitem__, indices))
+        return found
 
     def all(self) -> list[T]:
         return self.at(range(len(self._values)))

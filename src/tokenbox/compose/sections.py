@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from tokenbox.compose.columns import SectionColumns
+from tokenbox.compose.columns import SectionColumns, is_short
 from tokenbox.compose.constraints import engine_boxes
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.deciding import deciding_sections
@@ -38,11 +37,12 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Groups = Mapping[str, Group | Mapping[str, object]]
+    Total = Callable[[Sequence[str], str], int]
+    """Counts an emitted whole; the arguments are the texts and the joined text."""
 
 
-# With conservative pricing, the whole is counted first if it has at most SMALL characters, or if the sum of
-# the parts is at most 1/NEAR over the budget: it may fit although the parts seem not to.
-SMALL = 16_384
+# With conservative pricing, the whole is counted first if it is short, or if the sum of the parts is at most
+# 1/NEAR over the budget: it may fit although the parts seem not to.
 NEAR = 4
 # A conservative layout is refined once if more than 1/WASTE of the budget is unused.
 WASTE = 20
@@ -123,7 +123,7 @@ def _lay_out_deciding(
         return None
     if getattr(counter.tokenizer, "cuts", None) is None:
         pricing = _text_pricing(sections, options, counter)
-        if pricing.is_short() or pricing.is_cheap or not deciding.are_over(budget + budget // NEAR):
+        if not deciding.are_over(budget + budget // NEAR):
             return None  # the whole is worth counting
         return _search(budget, options, pricing._replace(whole=partial(deciding.priced, budget)))
     try:
@@ -176,18 +176,14 @@ class _Pricing(NamedTuple):
     sections: SectionColumns
     counter: Counter
     whole: Callable[[int], Parts]
-    total: Callable[[Sequence[str], str], int]
-    """Counts the emitted texts; the arguments are the texts and the joined text."""
+    total: Total
     is_cheap: bool
 
     def is_worth_counting(self, budget: int) -> bool:
         """Return whether to count the whole first: it is fast, or the whole may fit."""
-        about = 0 if self.is_cheap else sum(self.counter.sizes(self.sections))
-        return about <= budget + budget // NEAR or self.is_short()
-
-    def is_short(self) -> bool:
-        """Return whether the whole is counted quickly by any function."""
-        return all(so_far <= SMALL for so_far in accumulate(map(len, self.sections.contents)))
+        if self.is_cheap or is_short(self.sections.contents):
+            return True
+        return sum(self.counter.sizes(self.sections)) <= budget + budget // NEAR
 
 
 def _text_pricing(sections: SectionColumns, options: LayoutOptions, counter: Counter) -> _Pricing:
@@ -222,26 +218,26 @@ def _search(budget: int, options: LayoutOptions, pricing: _Pricing, correction: 
     """Lay out with corrected prices until the counted whole fits."""
     fitting, least = None, 1
     while True:
-        estimate = _run(pricing.whole(correction), budget, options)
-        result = replace(estimate, total=pricing.total(estimate.texts, estimate.text))
+        whole = pricing.whole(correction)
+        result = _run(whole, budget, options, pricing.total)
         if result.total > budget:
             if fitting is not None:
                 return fitting
             may_yield = any(map(result.texts.__getitem__, pricing.sections.ranked.flexible))
-            if not may_yield and not any(step.items for step in estimate.log):
+            if not may_yield and not any(step.items for step in result.log):
                 raise TokenizerError(
                     f"the counter {result.tokenizer.name} is not consistent: the critical sections alone "
                     f"were {plural(result.fixed_load, 'token')}, and now the same text is {result.total:,}. "
                     "A count must depend on the text only."
                 )
             # The step doubles, so that the search ends soon even with an adverse counter.
-            correction += max(result.total - estimate.total, result.total - budget, least)
+            correction += max(result.total - whole.total, result.total - budget, least)
             least *= 2
-        elif fitting is not None or budget - result.total <= budget // WASTE or not estimate.record.changed:
+        elif fitting is not None or budget - result.total <= budget // WASTE or not result.record.changed:
             return result
         else:
             fitting = result
-            correction += result.total - estimate.total
+            correction += result.total - whole.total
 
 
 def _expand_priced(
@@ -253,10 +249,9 @@ def _expand_priced(
     """
     offered = budget
     while True:
-        estimate = _run(pricing.whole(correction), offered, options)
-        result = replace(estimate, total=pricing.total(estimate.texts, estimate.text), budget=budget)
+        result = _run(pricing.whole(correction), offered, options, pricing.total)
         if result.total <= budget:
-            return result
+            return result if offered == budget else replace(result, budget=budget)
         if offered == total:  # cut for their own maxima, the sections are more than they were whole
             return _search(budget, options, pricing, correction)
         offered = max(total, offered - (result.total - budget))
@@ -268,8 +263,8 @@ def _run_checked(whole: Parts, budget: int, options: LayoutOptions) -> Layout | 
     return result if result.total == checked_total(whole, [result.text]) else None
 
 
-def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
-    """Run the engine on one pricing of the whole and record the result."""
+def _run(whole: Parts, budget: int, options: LayoutOptions, count: Total | None = None) -> Layout:
+    """Run the engine on one pricing of the whole, and record the result. Its total is priced, or counted."""
     sections = checked_sections(whole.sections)
     if options.policy is Policy.FACET:
         ranked = sections.ranked if whole.ranked is None else whole.ranked
@@ -283,13 +278,14 @@ def _run(whole: Parts, budget: int, options: LayoutOptions) -> Layout:
             return tuple(base_sizes), tuple(log)
         return _lay_out(sections, budget, options, counter).record.made
 
+    texts, text = tuple(whole.texts), joined_text(whole.texts, whole.separator)
     return Layout(
         columns=sections,
-        texts=tuple(whole.texts),
+        texts=texts,
         sizes=tuple(whole.sizes),
         record=LayoutRecord(record, changed=bool(log) or not is_complete),
-        text=joined_text(whole.texts, whole.separator),
-        total=whole.total,
+        text=text,
+        total=whole.total if count is None else count(texts, text),
         budget=budget,
         fixed_load=fixed_load,
         tokenizer=whole.counter.tokenizer.identity,

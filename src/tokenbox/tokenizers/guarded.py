@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from tokenbox.errors import InvalidTokenizer, TokenizerError, shown
-from tokenbox.integers import given_count
+from tokenbox.integers import given_count, given_counts
 from tokenbox.named_code import name_of
 from tokenbox.tokenizers.engines import is_failure
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, BaseTokenizer, Tokenizer, TokenizerIdentity
-from tokenbox.tokenizers.utf8 import utf8
+from tokenbox.tokenizers.utf8 import check_texts, utf8
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Texts that any tokenizer must handle: blanks, line ends of all kinds, scripts, marks, NUL, a long run.
@@ -56,23 +57,18 @@ class GuardedTokenizer(BaseTokenizer):
         return f"<{type(self).__name__} {self._identity.name} of {type(self.inner).__name__}>"
 
     def count(self, text: str) -> int:
-        return self._validated([text], lambda texts: map(self._count, texts))[0]
+        check_texts([text])
+        return given_count(self._call(self._count, text), self._who)
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         if isinstance(texts, str) or not isinstance(texts, Sequence):
             raise TokenizerError(f"count_batch takes a list of texts, not {type(texts).__name__}.")
         together = getattr(self.inner, "count_batch", None)
-        return self._validated(texts, together or (lambda texts: map(self._count, texts)))
-
-    def _validated(
-        self, texts: Sequence[str], count: Callable[[Sequence[str]], Iterable[object]]
-    ) -> list[int]:
-        for text in texts:
-            utf8(text)  # raises for lone surrogates and for values that are not text
-        counts = self._call(lambda: list(count(texts)))
+        check_texts(texts)
+        counts = self._call(lambda: list(together(texts) if together else map(self._count, texts)))
         if len(counts) != len(texts):
             raise TokenizerError(f"{self._who} gave {len(counts)} counts for {len(texts)} texts.")
-        return [given_count(value, self._who) for value in counts]
+        return given_counts(counts, self._who)
 
     def expect(self, characters: int) -> None:
         if isinstance(self.inner, BaseTokenizer):
@@ -86,10 +82,10 @@ class GuardedTokenizer(BaseTokenizer):
         decode = getattr(self.inner, "decode", None)
         return super().decode(tokens) if decode is None else self._call(lambda: str(decode(tokens)))
 
-    def _call(self, function: Callable[[], T]) -> T:
+    def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the function; if it fails, raise a :class:`TokenizerError` from the exception."""
         try:
-            return function()
+            return function(*args, **kwargs)
         except TokenizerError:
             raise
         except BaseException as error:
@@ -119,10 +115,10 @@ class _GuardedWeights(GuardedTokenizer, AdditiveTokenizer):
 
     def weigh(self, text: str) -> int:
         utf8(text)
-        return given_count(self._call(lambda: self.inner.weigh(text)), self._who)
+        return given_count(self._call(self.inner.weigh, text), self._who)
 
     def count_of(self, weight: int) -> int:
-        return given_count(self._call(lambda: self.inner.count_of(weight)), self._who)
+        return given_count(self._call(self.inner.count_of, weight), self._who)
 
 
 def with_identity(tokenizer: object, identity: TokenizerIdentity) -> GuardedTokenizer:

@@ -27,7 +27,7 @@ _UNSETTLED = 16  # tokens at the open end of a segment that a longer text may ch
 
 
 def cut_text(text: str, spans: Spans) -> str:
-    return "".join(text[start:end] for start, end in spans)
+    return "".join([text[start:end] for start, end in spans])
 
 
 class CutMeasure(Protocol):

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, get_args
 
 from tokenbox import named_code
@@ -148,9 +149,9 @@ def as_tokenizer(value: str | Tokenizer | Callable[[str], int]) -> Tokenizer:
 
     Also accepts a tiktoken ``Encoding``, a ``tokenizers.Tokenizer`` and a tokenizer of ``transformers``.
     """
-    if isinstance(value, str):
-        return get(value)
     # The usual types come first: to check the methods of the protocol takes longer.
+    if isinstance(value, str | FunctionType):
+        return get(value) if isinstance(value, str) else CallableTokenizer(value)
     if isinstance(value, BaseTokenizer) and type(value).__module__.startswith("tokenbox."):
         return value
     identity = getattr(value, "identity", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import filterfalse
 
 from tokenbox.characters import normalize
 from tokenbox.errors import InvalidText, TokenizerError
@@ -17,6 +18,16 @@ def utf8(text: str) -> bytes:
         return text.encode()
     except (UnicodeEncodeError, AttributeError) as error:
         raise refusal(text, error) from None
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Raise the error of :func:`utf8` for a text that has no UTF-8 bytes. ASCII is not encoded for that."""
+    try:
+        others: Sequence[str] = list(filterfalse(str.isascii, texts))
+    except TypeError:  # not all are texts
+        others = texts
+    for text in others:
+        utf8(text)
 
 
 def refusal(text: object, error: Exception) -> TokenizerError:
