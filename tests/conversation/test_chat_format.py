@@ -168,6 +168,9 @@ def test_a_template_has_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ChatTemplate(lines).render({}) == "01234567891011121314"
     with pytest.raises(TemplateError, match="more than 20 steps"):
         ChatTemplate(lines * 2).render({})
+    called = "{% macro f() %}{% endmacro %}" + "{{ f() }}" * 3  # a call takes as long as eight turns
+    with pytest.raises(TemplateError, match="more than 20 steps"):
+        ChatTemplate(called).render({})
 
 
 GROWING = (

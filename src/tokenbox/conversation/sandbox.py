@@ -30,6 +30,8 @@ JOIN: Final = "tokenbox_join"
 MADE: Final = "tokenbox_made"
 CUT: Final = "tokenbox_cut"
 READ: Final = "tokenbox_read"
+# The call of a macro takes as long as so many turns of a loop.
+_MACRO_STEPS: Final = 8
 # Iterators that are alive at once: each may read from another, and Python ends the process at a chain of
 # thousands, even if nothing reads it.
 MAX_ITERATORS: Final = 200
@@ -79,7 +81,7 @@ class _Bounding(NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
-        node.body.insert(0, self._tick(node))
+        node.body.insert(0, self._tick(node, _MACRO_STEPS))
         return self.generic_visit(node)
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
@@ -122,9 +124,9 @@ class _Bounding(NodeTransformer):
         made.set_environment(self._environment)
         return made
 
-    def _tick(self, node: nodes.Node) -> nodes.Node:
+    def _tick(self, node: nodes.Node, steps: int = 1) -> nodes.Node:
         fixed = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
-        call = self._call(TICK, [nodes.Const(fixed)], node)
+        call = self._call(TICK, [nodes.Const(fixed), nodes.Const(steps)], node)
         return nodes.ExprStmt(call, lineno=node.lineno).set_environment(self._environment)
 
     def _call(self, name: str, args: list[nodes.Expr], node: nodes.Node) -> nodes.Node:

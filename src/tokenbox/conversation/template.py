@@ -114,8 +114,8 @@ class ChatTemplate:
         self._shown = _bounded(self._shown + len(text))
         return text
 
-    def _tick(self, fixed: int) -> str:
-        self._steps += 1
+    def _tick(self, fixed: int, steps: int = 1) -> str:
+        self._steps += steps
         self._fixed += fixed
         if self._fixed > MAX_FIXED:
             raise TemplateError("the chat template repeats too much text.")
