@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +324,16 @@ def test_a_template_with_which_the_server_does_not_start(condition: str) -> None
     source = f"{{% if {condition} %}}{{% set _ = messages.pop(0) %}}{{% endif %}}"
     with pytest.raises(TemplateError, match="removes messages"):
         LlamaTemplate(source)
+
+
+def test_control_characters_take_no_more_memory_than_their_escapes() -> None:
+    """A text of twenty million took 1.5 GB, as a list of its characters."""
+    text = "\x01" * 500_000
+    tracemalloc.start()
+    try:
+        found = Program("{{ text | tojson }}").render({"text": text}, Run())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == '"' + "\\u0001" * 500_000 + '"'
+    assert peak < 5 * len(found)

@@ -186,13 +186,18 @@ def shown(value: Any) -> str:
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
-_ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES: Final = {chr(code): f"\\u{code:04x}" for code in range(32)} | {
+    "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"
+}  # fmt: skip
 
 
 def _escaped(text: str) -> str:
     """Escape a string for JSON, by bulk replacement: a template may double the quotes again and again."""
     text = text.replace("\\", "\\\\").replace('"', '\\"')
-    return _CONTROL.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
+    if _CONTROL.search(text):
+        for control, escape in _ESCAPES.items():
+            text = text.replace(control, escape)
+    return text
 
 
 def to_json(run: Run, value: Any, indent: int = -1, between: str = ", ", after_key: str = ": ") -> str:
