@@ -30,8 +30,8 @@ def serve(
     upstream: list[str] | None = option(
         "--upstream -u [NAME=]URL", "An LLM server, such as http://127.0.0.1:8080; may be repeated."
     ),
-    host: str | None = option("--host HOST", "The address to listen on."),
-    port: int | None = option("--port -p PORT", "The port to listen on."),
+    host: str | None = option("--host HOST", "The address to listen on. Default: 127.0.0.1."),
+    port: int | None = option("--port -p PORT", "The port to listen on. Default: 8640."),
     mode: str | None = option(
         "--mode <observe|enforce|fit>", "Pass on, refuse or shorten requests that do not fit."
     ),

@@ -367,7 +367,11 @@ def _server_format(connection: Connection) -> ServerFormat:
     def count(body: Mapping[str, Any]) -> int:
         found = provider.count(body["messages"], body.get("tools") or ())
         if not found.exact or body.keys() - {"model", "messages", "tools"}:
-            raise TokenizerError(f"the server of {target.model} cannot count this request.")
+            raise TokenizerError(
+                f"the server of {target.model} has no exact count of this request, and a policy takes no "
+                "other from a server. Name a tokenizer, such as --tokenizer heuristic, or ask no server: "
+                "tokenbox config set tokenize.use_endpoint false"
+            )
         return found.value
 
     return ServerFormat(count, f"{target.model} at {target.endpoint}")
