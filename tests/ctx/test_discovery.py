@@ -15,6 +15,7 @@ from tokenbox import ctx
 from tokenbox.catalog import ModelLimits
 from tokenbox.compose.requests import By, Count
 from tokenbox.config import load, servers
+from tokenbox.errors import TokenizerError
 from tokenbox.files import CACHE_VARIABLE
 from tokenbox.policy.errors import UnknownWindow
 
@@ -133,3 +134,17 @@ def test_a_server_that_cannot_count_makes_nothing_exact(tmp_path: Path, upstream
     assert found.at_most > 2_000
     found = count("")
     assert (found.total, found.exact, found.by) == (8, False, By.PUBLISHED)
+
+
+def test_a_server_without_an_exact_count_names_a_way_out(tmp_path: Path) -> None:
+    settings(tmp_path, "http://127.0.0.1:9")
+    file = tmp_path / ".tokenbox" / "config.toml"
+    connection = (
+        '[models.home]\nmodel = "claude-sonnet-4-5"\nkind = "anthropic"\nendpoint = "http://127.0.0.1:9"\n'
+    )
+    file.write_text(f"{connection}[tokenize]\nuse_endpoint = true\n", encoding="utf-8")
+    config = load(tmp_path, {})
+    messages = [{"role": "user", "content": "hello"}]
+    with pytest.raises(TokenizerError, match="no exact count of this request.* --tokenizer heuristic"):
+        ctx.estimate("home", messages, config=config)
+    assert not ctx.estimate("home", messages, config=config, tokenizer="heuristic").exact
