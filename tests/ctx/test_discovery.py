@@ -145,6 +145,6 @@ def test_a_server_without_an_exact_count_names_a_way_out(tmp_path: Path) -> None
     file.write_text(f"{connection}[tokenize]\nuse_endpoint = true\n", encoding="utf-8")
     config = load(tmp_path, {})
     messages = [{"role": "user", "content": "hello"}]
-    with pytest.raises(TokenizerError, match="no exact count of this request.* --tokenizer heuristic"):
+    with pytest.raises(TokenizerError, match=r"no exact count of this request.* --tokenizer heuristic"):
         ctx.estimate("home", messages, config=config)
     assert not ctx.estimate("home", messages, config=config, tokenizer="heuristic").exact
