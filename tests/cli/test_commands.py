@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
+from rich.style import Style
 
 from tests.providers.fake import raw
 from tests.waiting import SECONDS
@@ -440,6 +441,22 @@ def test_a_terminal_has_colours_and_a_pipe_has_none(document: Path) -> None:
     assert plain == run("layout", "p.toml", "--explain", folder=document.parent).stdout.decode()
     without, _ = on_terminal("layout", "p.toml", "--explain", folder=document.parent, NO_COLOR="1")
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]", without)
+
+
+@pytest.mark.parametrize("background", [0.0, 1.0], ids=["black", "white"])
+def test_colours_can_be_read_on_a_dark_and_on_a_light_terminal(background: float) -> None:
+    """The contrast is that of WCAG 2, in which 3 is the least for figures."""
+
+    def light(part: int) -> float:
+        share = part / 255
+        return share / 12.92 if share <= 0.04045 else float(((share + 0.055) / 1.055) ** 2.4)
+
+    colours = [Style.parse(text).color for text in terminal.COLOURS.values()]
+    for colour in filter(None, colours):
+        red, green, blue = map(light, colour.get_truecolor())
+        shown = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+        dark, bright = sorted((shown, background))
+        assert (bright + 0.05) / (dark + 0.05) >= 3, colour
 
 
 def test_a_terminal_that_takes_no_colours_gets_none(tmp_path: Path) -> None:

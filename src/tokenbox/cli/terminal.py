@@ -32,17 +32,18 @@ if TYPE_CHECKING:
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
+# Of the 256 colours, because these can be read on white and on black; yellow and cyan cannot on white.
 COLOURS = {
     Style.PLAIN: "",
     Style.STRONG: "bold",
     Style.FAINT: "dim",
-    Style.CRITICAL: "magenta",
-    Style.KEPT: "cyan",
-    Style.EXPANDED: "green",
-    Style.COMPRESSED: "yellow",
-    Style.TRUNCATED: "bright_yellow",
-    Style.DROPPED: "red",
-    Style.FREE: "dim green",
+    Style.CRITICAL: "color(133)",
+    Style.KEPT: "color(31)",
+    Style.EXPANDED: "color(28)",
+    Style.COMPRESSED: "color(136)",
+    Style.TRUNCATED: "color(130)",
+    Style.DROPPED: "color(160)",
+    Style.FREE: "dim color(28)",
 }
 # The delay before a progress bar appears.
 PATIENCE_SECONDS = 1.0
