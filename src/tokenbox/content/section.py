@@ -244,7 +244,8 @@ class Section:
             return value
         if type(value) is not dict and not isinstance(value, Mapping):
             raise InvalidSection(
-                f"section {position} is neither a Section nor a mapping, but {type(value).__name__}.",
+                f"section {position} is neither a Section nor a mapping, but {type(value).__name__}. "
+                'Give {"id": "question", "content": "Why?"}.',
                 position=position,
             )
         if not _REQUIRED <= value.keys() <= _NAMES:
