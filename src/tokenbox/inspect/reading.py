@@ -81,25 +81,29 @@ def _json(path: Path, data: bytes, asked: InspectOptions) -> list[PageEntry]:
             raise _nothing(path.name)
         return _log(records, path.name, asked)
     if isinstance(value, dict):
-        if "sections" in value and "schema" not in value:
-            check_items(len(value["sections"]) if isinstance(value["sections"], list) else 0)
-            return [_document(path, asked)]
-        saved = saved_entry(value, path.name)
-        if saved is not None:
-            return [saved]
-        schema = value.get("schema")
-        if isinstance(schema, str) and schema.startswith("tokenbox."):
-            raise NothingToInspect(
-                f"{path.name} has the schema {shown(schema)}, and a page shows {', '.join(SCHEMAS)}. "
-                "If another release wrote it, write it again with this one.",
-                file=path.name,
-            )
-    if _is_chat(value) and not (isinstance(value, dict) and value.keys() & _ANSWERED):
-        if asked.budget is None:
-            return [request_entry(value, path.name, model=asked.model, tokenizer=asked.tokenizer)]
+        known = _own_record(value, path, asked)
+        if known is not None:
+            return [known]
+    if _is_chat(value):
         return [_chat(value, path.name, asked)]
     records = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
     return _log(records, path.name, asked)
+
+
+def _own_record(value: dict[str, Any], path: Path, asked: InspectOptions) -> PageEntry | None:
+    """Return the entry of a document or of a record of this library; None for anything else."""
+    if "sections" in value and "schema" not in value:
+        check_items(len(value["sections"]) if isinstance(value["sections"], list) else 0)
+        return _document(path, asked)
+    saved = saved_entry(value, path.name)
+    schema = value.get("schema")
+    if saved is None and isinstance(schema, str) and schema.startswith("tokenbox."):
+        raise NothingToInspect(
+            f"{path.name} has the schema {shown(schema)}, and a page shows {', '.join(SCHEMAS)}. "
+            "If another release wrote it, write it again with this one.",
+            file=path.name,
+        )
+    return saved
 
 
 def _value(text: str) -> Any:  # noqa: ANN401  # JSON
@@ -189,6 +193,8 @@ def _counter(asked: InspectOptions) -> Tokenizer:
 
 
 def _is_chat(value: object) -> bool:
+    if isinstance(value, dict) and value.keys() & _ANSWERED:
+        return False
     messages = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(messages, list) or not (messages or isinstance(value, dict)):
         return False  # an empty list may be a list of anything
@@ -196,7 +202,9 @@ def _is_chat(value: object) -> bool:
 
 
 def _chat(value: Any, name: str, asked: InspectOptions) -> PageEntry:  # noqa: ANN401  # JSON
-    """Return messages fitted into the budget of the options."""
+    """Return messages fitted into the budget of the options, or, without one, the request as it is."""
+    if asked.budget is None:
+        return request_entry(value, name, model=asked.model, tokenizer=asked.tokenizer)
     messages: Sequence[Any] = value["messages"] if isinstance(value, dict) else value
     check_items(len(messages))
     tools = value.get("tools") if isinstance(value, dict) else None

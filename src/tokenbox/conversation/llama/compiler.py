@@ -194,17 +194,7 @@ class Compiler(ExpressionCompiler):
 
         def loop(run: Run, env: Scope, out: list[Any]) -> None:
             scope = fork(run, env)
-            found = values(run, scope)
-            run.used(found, "array_access")
-            if isinstance(found, dict):
-                run.used(found, "object_access")
-                chosen = list(found) if bind.single else list(found.items())
-            elif isinstance(found, list | tuple):
-                chosen = items_of(found)
-            elif isinstance(found, Undefined):
-                chosen = []
-            else:
-                raise TemplateError(f"Expected iterable or object type in for loop: got {kind(found)}.")
+            chosen = _looped_over(run, values(run, scope), bind)
             if bind.fails and chosen:
                 raise TemplateError("Invalid loop variable(s).")
             if not bind.single:
@@ -420,6 +410,19 @@ class LoopNames:
 
 def _names(target: Node) -> list[str]:
     return [part.name if part.kind == "name" else "" for part in target.parts[0]]
+
+
+def _looped_over(run: Run, value: Any, bind: LoopNames) -> list[Any]:
+    """Return the items of a value that a loop takes: of a mapping its keys, or its pairs for two names."""
+    run.used(value, "array_access")
+    if isinstance(value, dict):
+        run.used(value, "object_access")
+        return list(value) if bind.single else list(value.items())
+    if isinstance(value, list | tuple):
+        return items_of(value)
+    if isinstance(value, Undefined):
+        return []
+    raise TemplateError(f"Expected iterable or object type in for loop: got {kind(value)}.")
 
 
 def _check_unpack(names: list[str], value: Any) -> None:
