@@ -46,7 +46,7 @@ def test_a_name_that_its_maker_moved_to_a_newer_model_has_its_price_and_window(n
         ("gemini-2.5-pro", (D("1.25"), D(10), D("0.125"), None)),
     ],
 )
-def test_today(asked: str, rates: tuple[Decimal | None, ...]) -> None:
+def test_the_price_of_a_name_today(asked: str, rates: tuple[Decimal | None, ...]) -> None:
     found = price(asked, TODAY)
     assert found is not None
     assert (found.input, found.output, found.cached_input, found.cache_write) == rates

@@ -167,7 +167,7 @@ def test_a_lower_mark_gives_a_longer_list_the_same_cut() -> None:
     assert starts == sorted(starts)
 
 
-def test_the_record() -> None:
+def test_the_record_tells_what_became_of_each_exchange() -> None:
     messages = [SYSTEM, user(), answer(), user("3")]
     fitted = fit(messages, 12, len)
     record = fitted.to_dict()

@@ -66,7 +66,7 @@ def test_many_short_calls(model: models.Model) -> None:
     assert openai_format(False, True).count_request(read).total <= least
 
 
-def test_who_counts() -> None:
+def test_the_count_names_what_it_was_made_by() -> None:
     read = read_request([{"role": "user", "content": "hello there"}])
     found = {}
     for name in ("o200k_base", "two-vocabularies", "chars4"):

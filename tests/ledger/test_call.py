@@ -148,7 +148,7 @@ def test_times_are_kept_in_utc() -> None:
         ("2w", "2026-11-07T12:00:00.000000Z"),
     ],
 )
-def test_moments(said: str, meant: str) -> None:
+def test_a_moment_is_a_day_a_time_or_a_span_before_now(said: str, meant: str) -> None:
     assert time_text(moment(said, NOON)) == meant
 
 

@@ -38,7 +38,9 @@ UNREPORTED = Totals.of(STARTED.end(NOON, Usage(None, None), HAIKU))
         ),
     ],
 )
-def test_figures(totals: Totals, texts: tuple[str, ...], notes_begin: list[str]) -> None:
+def test_unknown_and_estimated_figures_are_marked_and_noted(
+    totals: Totals, texts: tuple[str, ...], notes_begin: list[str]
+) -> None:
     assert cells(totals) == texts
     said = notes(totals)
     assert len(said) == len(notes_begin)

@@ -93,7 +93,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_files(bundle: Path, attack: Callable[[Path], str]) -> None:
+def test_a_changed_file_is_found_and_named(bundle: Path, attack: Callable[[Path], str]) -> None:
     store = Bundles(bundle.parent)
     assert verify(store.files(bundle.name), bundle.name).id == bundle.name
     named = attack(bundle)

@@ -381,7 +381,7 @@ def test_a_connection_that_breaks(name: str, reset: bool) -> None:
             assert error.partial == ChatAnswer("kept")
 
 
-def test_refused() -> None:
+def test_a_port_where_nothing_runs() -> None:
     with serving({}) as server:
         pass
     failed(server, ConnectionRefused)
