@@ -1,4 +1,6 @@
 # ruff: noqa: ANN401, SLF001  # fixtures of many kinds; the engines are private to the tokenizer
+"""BPE vocabularies are counted as tiktoken counts them, by each engine, in chunks and for hostile texts."""
+
 from __future__ import annotations
 
 import hashlib

@@ -1,4 +1,6 @@
 # ruff: noqa: ANN401  # tokenizers of different classes
+"""Estimates and callers' own tokenizers: what they count, where they may be cut, what is refused."""
+
 from __future__ import annotations
 
 import sys

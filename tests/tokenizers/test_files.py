@@ -1,4 +1,6 @@
 # ruff: noqa: ANN401, TC003  # fixtures of many kinds; pytest reads no annotation
+"""Tokenizers of files count as the libraries that made them; damaged and hostile files are refused."""
+
 from __future__ import annotations
 
 import base64

@@ -1,3 +1,5 @@
+"""The vocabularies in the package are the published ones, and a rank file is read whole or refused."""
+
 from __future__ import annotations
 
 import base64
