@@ -83,6 +83,26 @@ def test_a_404_for_counts_is_remembered_after_one_probe(start: Begin) -> None:
     assert ["counts texts at /tokenize", "no; :tokenize probe asks again"] in heard.tables[-1]
 
 
+def test_a_server_that_counts_texts_only_decides_on_what_is_evicted(start: Begin) -> None:
+    async def tokenize(request: web.Request) -> dict[str, object]:
+        return {"tokens": [7] * (len((await request.json())["content"]) // 6)}
+
+    routes = {
+        "/v1/models": {"data": [{"id": "m"}]},
+        "/v1/chat/completions": script(*[says("hi")] * 3),
+        "/tokenize": tokenize,
+    }
+    with serving(routes) as server:
+        session, heard = start(server.url, flags={**COUNTING, "shell.token_budget": 600})
+        for _ in range(3):
+            take(session, "incomprehensibilities " * 30)  # half as much again by other vocabularies
+        assert session.context.total().source == f"texts by {server.url}"
+        assert 3 * 110 < session.context.total().value <= 600
+        assert len(session.context.window) == 6, "nothing had to leave"
+        assert server.paths().count("/tokenize") <= 8, "each text is counted once"
+    assert heard.problems == []
+
+
 def test_a_server_that_dies_in_the_middle_keeps_what_came(start: Begin) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)

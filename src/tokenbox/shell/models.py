@@ -17,10 +17,12 @@ from tokenbox.compose.requests import By, Count, RequestCounter
 from tokenbox.content.message import thaw
 from tokenbox.content.request import Request, read_request
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
+from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.errors import TokenboxError
 from tokenbox.models import Counters, Counting, Stated, counters_for, is_openai, resolve_figures
 from tokenbox.policy import GuardLimits, Uncertain, Verdict, guard
 from tokenbox.policy.guard import checked_uncertain
+from tokenbox.providers import tokenize_supported
 from tokenbox.providers.blocking import BlockingProvider
 from tokenbox.providers.counting import CHARS4, NOTHING, TokenCount, is_unicode, local_count
 from tokenbox.providers.memory import SESSION
@@ -28,7 +30,7 @@ from tokenbox.providers.target import Bounds, Target
 from tokenbox.shell.errors import KeyNotSent, ModelNotConfigured
 from tokenbox.shell.keys import KEYRING_SERVICE, ModelKeys
 from tokenbox.tokenizers.ownership import BASELINES, key_of_model
-from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+from tokenbox.tokenizers.protocol import BaseTokenizer, Tokenizer, TokenizerIdentity
 from tokenbox.tokenizers.registry import UNKNOWN
 
 if TYPE_CHECKING:
@@ -170,9 +172,25 @@ class Models:
             return NOTHING
         key = self._key("request", [messages, tools])
         counted = self._counted(key, lambda: self.provider.count(messages, tools))
+        if counted.source in set(By) and self._counts_texts:
+            return self._by_texts(messages, tools)
         if counted.exact and not self.calibration.trusts(self._counted_for()):
             return replace(counted, exact=False)
         return counted
+
+    @property
+    def _counts_texts(self) -> bool:
+        """Whether the server counts texts, as far as is known."""
+        endpoint = self.target.endpoint
+        return endpoint is not None and self.target.counts_on_server and bool(tokenize_supported(endpoint))
+
+    def _by_texts(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+    ) -> TokenCount:
+        """Estimate a request by the server's counts of its texts, and the markers of common formats."""
+        request = read_request(messages, tools=list(tools) or None, strict=False)
+        total = MarkersFormat(ServerTexts(self)).count_request(request).total
+        return TokenCount(total, exact=False, source=f"texts by {self.target.root}")
 
     def counted_before(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
@@ -346,6 +364,17 @@ def bounded_count(
 ) -> Count:
     """Return the count of what is sent, with an upper bound, if it is an estimate."""
     return bounded(count_of(counted), read_request(messages, tools=list(tools) or None, strict=False))
+
+
+class ServerTexts(BaseTokenizer):
+    """Counts texts as the server of the current model does."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._identity = TokenizerIdentity(models.target.model, "", "", exact=False)
+
+    def count(self, text: str) -> int:
+        return self._models.count_text(text).value
 
 
 class CurrentCounter:
