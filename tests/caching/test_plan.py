@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import importlib
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +92,16 @@ def test_the_request_that_was_given_stays_as_it_was() -> None:
     kept = copy.deepcopy(body)
     plan(body)
     assert body == kept
+
+
+@pytest.mark.parametrize(("more", "marked_places"), [(0, 2), (1, 1)])
+def test_a_prefix_of_exactly_the_minimum_is_marked(
+    more: int, marked_places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = rules_of(SONNET)
+    least = replace(rules, minimum=plan(anthropic()).breakpoints[0].tokens + more)
+    monkeypatch.setattr(importlib.import_module("tokenbox.caching.plan"), "rules_of", lambda _: least)
+    assert len(plan(anthropic()).breakpoints) == marked_places
 
 
 def test_a_plan_does_not_change_the_prompt() -> None:

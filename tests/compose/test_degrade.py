@@ -341,6 +341,23 @@ def test_sections_that_leave_together_leave_no_group_below_its_minimum() -> None
         assert result.total == 0 or 15 <= result.total <= budget
 
 
+def test_a_group_is_cut_to_exactly_its_minimum() -> None:
+    sections = [Section(name, name * 20, shrink=1, group="g") for name in "ab"]
+    found = layout(sections, 25, "utf8-bytes", "", policy="degrade", groups={"g": Group("g", min=25)})
+    assert found.text == "a" * 5 + "b" * 20
+    assert [len(one.steps) for one in found.sections] == [1, 0]
+
+
+def test_a_smaller_form_gives_way_again_up_to_the_maximum_of_its_group() -> None:
+    sections = [
+        Section("c", "ccccc"),
+        Section("b", "b" * 30, shrink=1, min=30),
+        Section("a", "a" * 20, priority=1, shrink=1, min=5, forms=(Text("short"),), group="g"),
+    ]
+    found = layout(sections, 25, "utf8-bytes", "", policy="degrade", groups={"g": Group("g", max=20)})
+    assert found.text == "ccccc" + "a" * 20
+
+
 def test_a_maximum_of_zero_is_not_no_maximum() -> None:
     bounded = Section("a", "abc", shrink=1, max=0)
     free = Section("a", "abc", shrink=1)

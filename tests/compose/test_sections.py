@@ -309,3 +309,8 @@ def test_keep_may_be_written_as_a_word(keep: Any) -> None:
 def test_errors_are_layout_errors() -> None:
     assert issubclass(InvalidSection, LayoutError)
     assert issubclass(InvalidBudget, LayoutError)
+
+
+def test_the_result_of_a_strategy_is_not_replaced_by_a_longer_cut() -> None:
+    section = Section("a", "x\n" + "y" * 18, shrink=1, strategy="head(1)")
+    assert layout([section], 10, "utf8-bytes", reclaim=True).text == "x\n"

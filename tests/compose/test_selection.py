@@ -29,6 +29,47 @@ def test_never_over_and_the_texts_are_the_callers(texts: list[str], budget: int,
     assert sorted(chunk.index for chunk in found.chunks) == list(range(len(texts)))
 
 
+GIVEN = st.builds(
+    Chunk,
+    text=st.text("ab", max_size=30),
+    forms=st.lists(st.text("ab", max_size=9), max_size=2).map(tuple),
+    score=st.integers(0, 5),
+    priority=st.sampled_from(Priority),
+)
+
+
+def obvious(chunks: list[Chunk], budget: int, worths: list[int]) -> dict[int, int] | None:
+    """Return the shown form of each chunk; None if the critical ones do not fit. All are tried, in order."""
+    shown = {i: 0 for i, chunk in enumerate(chunks) if chunk.priority is Priority.CRITICAL}
+    tried = [
+        (chunk.priority, -(worths[i] if form == 0 else worths[i] * 40 // 100), i, form)
+        for i, chunk in enumerate(chunks)
+        for form in range(1 + len(chunk.forms))
+    ]
+
+    def size(forms: dict[int, int]) -> int:
+        return len("--".join((chunks[i].text, *chunks[i].forms)[form] for i, form in sorted(forms.items())))
+
+    if size(shown) > budget:
+        return None
+    for _, _, i, form in sorted(tried):
+        if i not in shown and size(shown | {i: form}) <= budget:
+            shown[i] = form
+    return shown
+
+
+@given(st.lists(GIVEN, max_size=8), st.integers(0, 120))
+def test_the_best_that_fits_is_shown_as_by_an_obvious_search(chunks: list[Chunk], budget: int) -> None:
+    everything = sorted(select(chunks, 10_000, "utf8-bytes", copies=True).chunks, key=lambda one: one.index)
+    wanted = obvious(chunks, budget, [one.worth for one in everything])
+    if wanted is None:
+        with pytest.raises(ContextCriticalOverflow):
+            select(chunks, budget, "utf8-bytes", copies=True, separator="--")
+        return
+    found = select(chunks, budget, "utf8-bytes", copies=True, separator="--")
+    assert {one.index: one.form for one in found.chunks if one.form is not None} == wanted
+
+
 def test_the_query_decides_and_the_order_is_kept() -> None:
     texts = ["Cats sleep all day.", "The budget is hard.", "Dogs run around.", "Tokens are counted exactly."]
     found = tokenbox.select(texts, 12, "are budgets hard, are tokens counted?", tokenizer="o200k_base")

@@ -300,6 +300,14 @@ def test_turns_are_cut_ahead_too() -> None:
     assert 15 <= cuts <= 25
 
 
+def test_of_two_states_as_near_to_the_mark_the_larger_stays() -> None:
+    """The mark is 25, and the next question and its answer have 6 tokens."""
+    window = Window()
+    for place, size in enumerate((4, 4, 1, 4, 3, 2, 4, 2, 1, 2, 3, 3, 2, 5, 3, 4, 3, 5)):
+        window.append(ItemKind.ANSWER if place % 2 else ItemKind.USER, size)
+    assert plan(window, WindowLimits(4, 30, 30, Fraction(1, 7)), NoShorterForms()).total == 28
+
+
 def test_a_step_to_the_nearest_mark_keeps_the_bounds_of_the_plans() -> None:
     """Without the epoch, what may leave before the longest step is over would be counted again."""
     window = Window()

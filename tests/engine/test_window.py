@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tests.growth import growth
 from tests.reference_window import Item, Solver, Wanted
-from tests.windows import enforce
+from tests.windows import NoShorterForms, enforce
 from tokenbox.engine import reduction
 from tokenbox.engine.low_water import Epoch, halvings
 from tokenbox.engine.reduction import plan
@@ -445,3 +445,45 @@ def test_rounds_without_a_question_are_left_out_in_linear_time() -> None:
         assert window.total == 5
 
     assert growth(run_with, 200) < 2.5
+
+
+def agent(rounds: int, mark: int) -> tuple[Window, WindowLimits]:
+    """Return one question with rounds of 10 tokens, 100 over the budget, which ends in steps of 1,000."""
+    window = Window()
+    window.append(ItemKind.USER, 10)
+    for _ in range(rounds):
+        call = window.append(ItemKind.CALL, 5, calls=1)
+        window.append(ItemKind.RESULT, 5, call=call)
+    budget = 10 * (rounds + 1) - 100
+    return window, WindowLimits(None, budget, mark, None, frozenset((Reduce.ROUNDS,)), 0)
+
+
+def test_no_round_of_the_last_question_leaves_ahead_of_need() -> None:
+    """They are what an agent has decided so far, so a low mark alone takes none of them."""
+    window, limits = agent(199, 950)
+    made = plan(window, limits, NoShorterForms())
+    assert made.total <= 1_900
+    assert made.total > 1_700
+
+
+def test_what_must_stay_changes_with_a_pinned_item() -> None:
+    window = Window()
+    fixed, _ = window.append(ItemKind.FIXED, 10), window.append(ItemKind.USER, 3)
+    window.change(fixed, 5)
+    assert window.must_stay() == 18
+
+
+def test_an_answer_to_a_dropped_question_is_no_part_of_the_exchange_before() -> None:
+    window = Window()
+    window.append(ItemKind.USER, 1)
+    window.append(ItemKind.ANSWER, 2)
+    window.drop(window.append(ItemKind.USER, 4))
+    window.append(ItemKind.ANSWER, 8)
+    assert window.must_stay() == 8
+
+
+@given(st.lists(st.integers(0, 9), max_size=5).map(sorted), st.integers(0, 50))
+def test_the_common_cap_is_the_largest_that_fits(sizes: list[int], room: int) -> None:
+    caps = range(max(sizes, default=0) + 1)
+    fits = [cap for cap in caps if sum(min(size, cap) for size in sizes) <= room]
+    assert reduction.common_cap(sizes, room) == max(fits)

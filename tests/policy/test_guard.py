@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenbox import count, ctx, fit, layout, override, tokenizers
+from tokenbox import Section, count, ctx, fit, layout, override, tokenizers
 from tokenbox.compose.requests import By, Count
 from tokenbox.conversation import Conversation, tool_costs
 from tokenbox.conversation.published import OpenAIFormat
@@ -23,7 +23,7 @@ from tokenbox.models import OutputMode
 from tokenbox.policy import GuardLimits, Uncertain, enforce, guard, pack, read_chunks
 from tokenbox.policy.errors import InvalidPolicy
 from tokenbox.policy.guard import Basis
-from tokenbox.policy.records import LowerMaxTokens
+from tokenbox.policy.records import CutChunks, LowerMaxTokens
 from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 if TYPE_CHECKING:
@@ -344,3 +344,16 @@ def test_the_guard_compares_no_figure_that_is_no_count(answer: object) -> None:
     for call in calls:
         with pytest.raises(TokenizerError, match="the counter of requests gave"):
             call()
+
+
+def test_of_two_equal_limits_the_window_binds() -> None:
+    limits = GuardLimits.of(100, 20, max_input=80)
+    assert guard(Count(81, exact=True, at_most=81, by=By.SERVER), limits).binding == "context_window"
+
+
+def test_of_sections_as_long_the_first_is_cut() -> None:
+    sections = [Section(n, n * (10 if n == "x" else 40), priority=int(n != "x"), shrink=1) for n in "xab"]
+    found = enforce(read_chunks(sections), GuardLimits.of(60), tokenizers.get("utf8-bytes"))
+    single, several = (remedy for remedy in found.plan if isinstance(remedy, CutChunks))
+    assert [cut.id for cut in single.cuts] == ["a"]
+    assert len(several.cuts) == 2

@@ -23,7 +23,7 @@ from tests.waiting import SECONDS
 from tokenbox.content.canonical import canonical
 from tokenbox.proof import Budget, Sourced
 from tokenbox.proof.archive import ArchiveFiles, archived
-from tokenbox.proof.bundle import INPUTS, MANIFEST, VOLATILE, file_record
+from tokenbox.proof.bundle import INPUTS, MANIFEST, VOLATILE, file_record, volatile_start
 from tokenbox.proof.contents import differences, read_contents
 from tokenbox.proof.errors import BundleInvalid
 from tokenbox.proof.verify import MemoryFiles, verify
@@ -197,6 +197,15 @@ def test_another_file_with_its_own_manifest_needs_its_own_volatile() -> None:
     data = canonical(manifest)
     found = problem({**files, MANIFEST: data, INPUTS: other}, hashlib.sha256(data).hexdigest())
     assert found.file == VOLATILE
+
+
+def test_nothing_stands_before_the_id_in_the_volatile_file() -> None:
+    bundle_id, files = files_of(layout_evidence())
+    start = volatile_start(bundle_id)
+    before, after = b" " * len(start), start + b'"}'
+    digest = hashlib.sha256(before + after).hexdigest().encode()
+    found = problem({**files, VOLATILE: before + digest + after}, bundle_id)
+    assert (found.file, found.field) == (VOLATILE, "bundle")
 
 
 def test_no_text_is_in_a_bundle_unless_asked_for() -> None:

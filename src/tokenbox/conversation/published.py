@@ -160,7 +160,7 @@ class OpenAIFormat(PieceCounter):
 
 
 def _line(name: object, about: dict[str, Frozen]) -> str:
-    return f"{name}:{str(about.get('description', '')).rstrip('.')}"
+    return f"{name}:{str(about.get('description', '')).removesuffix('.')}"
 
 
 def _fields(value: Frozen) -> dict[str, Frozen]:
