@@ -218,6 +218,7 @@ def exchange(chance: random.Random, number: int) -> list[dict[str, Any]]:
         ("+0 11:00Z", False),  # the month before in the westernmost zones
         ("+0 13:00Z", True),  # the first day in all zones, or the next
         ("-1 09:00", False),  # in an unknown zone
+        ("+0 13:00", False),
     ],
 )
 def test_a_date_is_exact_if_it_counts_the_same_in_every_time_zone(

@@ -25,7 +25,7 @@ from tokenbox.lcp.errors import (
     UnexpectedEof,
     VarintTooLong,
 )
-from tokenbox.lcp.frames import MAX_BODY, MAX_TREE_DEPTH
+from tokenbox.lcp.frames import HAS_SUMMARY, MAX_BODY, MAX_TREE_DEPTH
 
 BLOCK = CodeBlock(Lang.RUST, "a.rs", b"fn")
 FRAME = frame(1, CODE)
@@ -285,3 +285,10 @@ def test_a_small_pack_cannot_hold_millions_of_blocks() -> None:
     assert len(decoder.feed(data)) == 1_001
     with pytest.raises(TooManyElements):
         decoder.finish()
+
+
+def test_a_summary_may_be_all_that_an_unknown_block_has() -> None:
+    summary = b"all of it"
+    body = varint(len(summary)) + summary
+    (block,) = decode(pack(frame(0x7E, body, HAS_SUMMARY))).blocks
+    assert block == UnknownBlock(0x7E, b"", summary="all of it")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import regex
 from hypothesis import given, settings
@@ -81,6 +83,20 @@ def test_without_known_cuts_it_fits_and_is_a_cut(
     cut = truncate(text, k, tokenizer, keep)
     assert tokenizer.count(cut) <= k
     assert cut in {keep_clusters(text, m, keep) for m in range(len(regex.findall(r"\X", text)) + 1)}
+
+
+class Absorbs(BaseTokenizer):
+    """One token for each character, and one for a marker with the blanks beside it."""
+
+    def count(self, text: str) -> int:
+        return len(re.sub(r"\s*<marker>\s*", "m", text))
+
+
+@pytest.mark.parametrize("keep", KEEP)
+def test_a_text_that_fits_is_kept_though_much_shorter_ones_do_not(keep: str) -> None:
+    text = "\t \n  <marker>   \n"
+    assert truncate(text, 1, Absorbs(), keep) == text
+    assert truncate(text * 100, 100, Absorbs(), keep) == text * 100
 
 
 def test_an_unknown_counter_is_asked_few_times() -> None:

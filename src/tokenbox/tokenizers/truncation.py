@@ -12,7 +12,8 @@ How exact is "longest"?
   a longer cut could fit only if splitting one token cost more than three others. That is a bound of the
   search, not a proof. Segments over ``LONG`` are measured from token boundaries inside them, which is
   accurate to about one token for suffixes and centred runs.
-* No safe cuts known: the next ``AHEAD_UNKNOWN`` places after the result do not fit, by real counts.
+* No safe cuts known: the next ``AHEAD_UNKNOWN`` places after the result do not fit, by real counts, and nor
+  does the text, unless it has more than 64 characters per token.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _NEAR = 8  # places within this distance are tried one by one
 _CHARS_PER_TOKEN = 4  # the first guess
 _RECOUNT_UP_TO = 4_096  # characters; longer results of proven cuts are not counted again
 _CALIBRATIONS = 3
+# Without safe cuts, texts up to this length are first counted in full; a longer one would need such tokens.
+_WHOLE_UP_TO = 4_096
+_LONG_TOKEN = 64
 
 
 def truncate(
@@ -109,6 +113,9 @@ class Cuts:
             found = _search_verified(family, measure, max_tokens, guess, proven=proven)
             if found is not None:
                 return found
+        is_counted = size is None and len(text) <= max(_WHOLE_UP_TO, _LONG_TOKEN * max_tokens)
+        if is_counted and tokenizer.count(text) <= max_tokens:
+            return family.limit
         return _search(family, ByCounting(text, tokenizer), max_tokens, guess)
 
     def after(self, m: int) -> Iterator[int]:
