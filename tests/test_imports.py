@@ -208,3 +208,9 @@ def test_the_store_does_not_load_the_tables_of_the_gateway() -> None:
     loaded = set(printed_by("import sys, tokenbox.store.stores; print(*sys.modules)").split())
     assert "tokenbox.store.calls" in loaded
     assert not {"tokenbox.store.keys", "tokenbox.store.owners"} & loaded
+
+
+def test_type_checkers_know_every_module_that_is_imported_on_first_use() -> None:
+    source = (PACKAGE / "__init__.py").read_text()
+    known = set(re.findall(r"^    from tokenbox import (\w+) as \1$", source, re.MULTILINE))
+    assert known | {"override"} == set(tokenbox._PARTS)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -23,19 +23,29 @@ from tokenbox.__about__ import __version__
 from tokenbox.exports import on_first_use as _on_first_use
 
 if TYPE_CHECKING:
+    from tokenbox import api as api
     from tokenbox import batch as batch
     from tokenbox import caching as caching
     from tokenbox import catalog as catalog
+    from tokenbox import compose as compose
     from tokenbox import config as config
+    from tokenbox import content as content
+    from tokenbox import conversation as conversation
     from tokenbox import ctx as ctx
     from tokenbox import documents as documents
+    from tokenbox import engine as engine
+    from tokenbox import errors as errors
     from tokenbox import folder as folder
     from tokenbox import inspect as inspect
     from tokenbox import lcp as lcp
     from tokenbox import ledger as ledger
     from tokenbox import models as models
+    from tokenbox import policy as policy
+    from tokenbox import proof as proof
     from tokenbox import providers as providers
+    from tokenbox import render as render
     from tokenbox import store as store
+    from tokenbox import tokenizers as tokenizers
     from tokenbox.api import breakpoints, count, fit, layout, pack, render_blocks, select, whatif
     from tokenbox.compose.layout import Layout
     from tokenbox.compose.requests import Count

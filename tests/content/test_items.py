@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -787,3 +788,91 @@ def test_tool_objects_of_libraries() -> None:
     for unknown in (object(), len, SimpleNamespace(name="f", parameters=len)):
         with pytest.raises(InvalidMessage, match="Give its JSON schema"):
             tokenbox.count(chat, "gpt-4o", tools=[unknown])
+
+
+def copied(package: str, **attributes: object) -> Any:  # noqa: ANN401  # an object of a library
+    """Return an object of a library that is a class of Pydantic."""
+    copy = partial(copied, package)
+    return of_library(package, **attributes, model_copy=lambda update: copy(**{**attributes, **update}))
+
+
+def test_messages_of_autogen() -> None:
+    def message(kind: str, content: object, **rest: object) -> object:
+        return copied("autogen_core", type=kind, content=content, **rest)
+
+    call = SimpleNamespace(id="1", name="f", arguments="{}")
+    results = [copied("", call_id="1", content="long " * 300), copied("", call_id="2", content="18")]
+    chat = [
+        message("SystemMessage", "Be brief."),
+        message("UserMessage", ["this?", SimpleNamespace(to_base64=lambda: "aGk=")]),
+        message("AssistantMessage", [call, SimpleNamespace(id="2", name="g", arguments="{}")], thought="hm"),
+        message("FunctionExecutionResultMessage", results),
+        message("AssistantMessage", "18."),
+        of_library("autogen_agentchat", to_model_message=lambda: message("UserMessage", "now?")),
+    ]
+    read = [one for item in read_items(chat) for one in item.messages]
+    roles = "system user assistant tool tool assistant user"
+    assert [one.role.value for one in read] == roles.split()
+    assert read[1].media
+    assert read[2].reasoning == "hm"
+    assert [call.name for call in read[2].tool_calls] == ["f", "g"]
+    fitted: list[Any] = tokenbox.fit([message("UserMessage", "q"), *chat[2:]], 150, model="gpt-4o").messages
+    assert [one.content for one in fitted[2].content][1] == "18"
+    assert "left out" in fitted[2].content[0].content
+
+
+class AgentContent:
+    """A content of Agent Framework's."""
+
+    def __init__(self, kind: str, **attributes: object) -> None:
+        self.type = kind
+        for name in ("text", "call_id", "name", "arguments", "result", "items", "uri", "media_type"):
+            setattr(self, name, attributes.get(name))
+
+    def to_dict(self) -> dict[str, object]:
+        return {"type": self.type, "name": "note", "extra": {"raw": "unread"}}
+
+    @classmethod
+    def from_text(cls, text: str) -> AgentContent:
+        return cls("text", text=text)
+
+    @classmethod
+    def from_function_result(cls, call_id: str, *, result: str) -> AgentContent:
+        return cls("function_result", call_id=call_id, result=result)
+
+
+def test_messages_of_agent_framework() -> None:
+    def message(role: str, *contents: AgentContent) -> object:
+        return of_library("agent_framework", role=role, contents=[*contents])
+
+    text = AgentContent.from_text
+    chat = [
+        message("system", text("Be brief.")),
+        message("user", text("an old question " * 300)),
+        message("assistant", AgentContent("usage"), text("an answer")),
+        message("user", text("this?"), AgentContent("uri", uri="https://x/y.png", media_type="image/png")),
+        message(
+            "assistant",
+            AgentContent("text_reasoning", text="hm"),
+            AgentContent("function_call", call_id="1", name="f", arguments={"city": "Paris"}),
+        ),
+        message("tool", AgentContent.from_function_result("1", result="long " * 300)),
+        message("assistant", AgentContent("hosted_file")),
+        message("user", text("now?")),
+    ]
+    read = [one for item in read_items(chat) for one in item.messages]
+    assert [one.text for one in read[2:4]] == ["an answer", "this?"]
+    assert read[3].media
+    assert read[4].reasoning == "hm"
+    assert read[4].tool_calls[0].arguments == '{"city": "Paris"}'
+    assert read[6].text == "note"
+    old: list[Any] = tokenbox.fit([*chat[:3], chat[-1]], 300, model="gpt-4o").messages
+    assert "left out" in old[1].contents[0].text
+    agent: list[Any] = tokenbox.fit([chat[-1], *chat[4:]], 150, model="gpt-4o").messages
+    assert "left out" in agent[2].contents[0].result
+
+
+def test_messages_of_semantic_kernel() -> None:
+    sent = {"role": "user", "content": "hi"}
+    value = of_library("semantic_kernel", role="user", items=[], to_dict=lambda: sent)
+    assert tokenbox.fit([value], 100, model="gpt-4o").messages == [value]

@@ -26,6 +26,16 @@ PROVIDER_ALIASES = {
     "cohere_chat": "cohere",
     "bedrock_converse": "bedrock",
     "text-completion-openai": "openai",
+    # As pydantic-ai and LangChain name them.
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "azure_openai": "azure",
+    "google-gla": "gemini",
+    "google_genai": "gemini",
+    "google-vertex": "vertex_ai",
+    "google-cloud": "vertex_ai",
+    "google_vertexai": "vertex_ai",
+    "grok": "xai",
 }
 # The maker and first-party provider of models, by prefix of the bare name. The first match applies.
 FIRST_PARTIES = (

@@ -6,7 +6,7 @@ window less the output reserve.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy as shallow_copy
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
@@ -70,7 +70,7 @@ class Fitting:
         messages: Sequence[Any],
         *,
         head: Sequence[Any] = (),
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Iterable[object] = (),
         model: str | None = None,
         beside: int = 0,
     ) -> list[Any]:

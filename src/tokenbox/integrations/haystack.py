@@ -28,7 +28,7 @@ class FitHook:
 
     def run(self, state: State) -> None:
         """Fit the messages in ``state``."""
-        tools = [{"type": "function", "function": tool.tool_spec} for tool in state.data.get("tools") or ()]
+        tools = state.data.get("tools") or ()
         state.data["messages"] = self._fitting.fit(state.data["messages"], tools=tools)
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
+from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import RunnableLambda
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from tokenbox.integrations.fitting import Fitting
+
+# Where chat models have the name of their model: most; Anthropic, Google, Ollama; Bedrock, Hugging Face.
+_MODEL_NAMES = ("model_name", "model", "model_id")
 
 
 class FitMiddleware(AgentMiddleware):
@@ -39,24 +43,42 @@ class FitMiddleware(AgentMiddleware):
     def _fitted(self, request: ModelRequest) -> ModelRequest:
         head = [] if request.system_message is None else [request.system_message]
         tools = [convert_to_openai_tool(tool) for tool in request.tools]
-        model = getattr(request.model, "model_name", None)
         return request.override(
-            messages=self._fitting.fit(request.messages, head=head, tools=tools, model=model)
+            messages=self._fitting.fit(request.messages, head=head, tools=tools, model=name_of(request.model))
         )
 
 
+def name_of(model: object) -> str | None:
+    """Return the name of a chat model's model; None if it has none."""
+    names = (getattr(model, attribute, None) for attribute in _MODEL_NAMES)
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
+@overload
 def trim_messages(
-    messages: Iterable[Any] | None = None, *, max_tokens: int, model: str, **options: Any
-) -> list[BaseMessage] | RunnableLambda:
+    messages: None = None, *, max_tokens: int, model: str, **options: Any
+) -> RunnableLambda[Any, list[BaseMessage]]: ...
+@overload
+def trim_messages(
+    messages: Iterable[MessageLikeRepresentation] | PromptValue,
+    *,
+    max_tokens: int,
+    model: str,
+    **options: Any,
+) -> list[BaseMessage]: ...
+def trim_messages(
+    messages: Iterable[Any] | PromptValue | None = None, *, max_tokens: int, model: str, **options: Any
+) -> list[BaseMessage] | RunnableLambda[Any, list[BaseMessage]]:
     """Trim messages so that the request has at most ``max_tokens`` tokens. Replaces LangChain's function.
 
-    System messages and the last question are kept, tool calls and results are removed together, and old
-    results are shortened before anything is removed. Without ``messages``, it returns a runnable. ``options``
-    are those of :func:`tokenbox.fit`, such as ``tools``.
+    ``messages``: in any form that LangChain's function takes, such as the value of a prompt. System messages
+    and the last question are kept, tool calls and results are removed together, and old results are shortened
+    before anything is removed. Without ``messages``, it returns a runnable. ``options`` are those of
+    :func:`tokenbox.fit`, such as ``tools``.
     """
     if messages is None:
         return RunnableLambda(partial(trim_messages, max_tokens=max_tokens, model=model, **options))
     tools = options.pop("tools", None) or ()
-    listed = convert_to_messages(list(messages))
+    listed = convert_to_messages(messages if isinstance(messages, PromptValue) else list(messages))
     schemas = [convert_to_openai_tool(tool) for tool in tools]
     return Fitting(max_tokens, model, options).fit(listed, tools=schemas)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agents import FunctionTool
+from agents.models import get_default_model
 from agents.run_config import CallModelData, ModelInputData
 
 from tokenbox.integrations.fitting import Fitting
@@ -28,14 +29,10 @@ def fit_input(
     def filtered(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
         head = [] if given.instructions is None else [{"role": "system", "content": given.instructions}]
-        tools = [_schema(tool) for tool in data.agent.tools if isinstance(tool, FunctionTool)]
-        named = getattr(data.agent.model, "model", data.agent.model)
+        tools = [tool for tool in data.agent.tools if isinstance(tool, FunctionTool)]
+        model = data.agent.model or get_default_model()
+        named = getattr(model, "model", model)
         items = fitting.fit(given.input, head=head, tools=tools, model=named)
         return ModelInputData(input=items, instructions=given.instructions)
 
     return filtered
-
-
-def _schema(tool: FunctionTool) -> dict[str, Any]:
-    about = {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
-    return {"type": "function", **about, "strict": tool.strict_json_schema}

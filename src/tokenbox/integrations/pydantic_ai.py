@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import ModelRequestContext
-from pydantic_ai.tools import RunContext, ToolDefinition
+from pydantic_ai.tools import RunContext
 
 from tokenbox.integrations.fitting import Fitting
 
@@ -29,13 +29,8 @@ class FitHistory(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         messages = request_context.messages
         about = request_context.model_request_parameters
-        tools = [_schema(tool) for tool in [*about.function_tools, *about.output_tools]]
+        tools = [*about.function_tools, *about.output_tools]
         request_context.messages = self._fitting.fit(
             messages, tools=tools, model=request_context.model.model_name
         )
         return request_context
-
-
-def _schema(tool: ToolDefinition) -> dict[str, Any]:
-    about = {"description": tool.description or "", "parameters": tool.parameters_json_schema}
-    return {"type": "function", "function": {"name": tool.name, **about}}

@@ -51,7 +51,9 @@ def unknown_window(model: str | None) -> PolicyError:
     and no settings for the misspelt one.
     """
     if model is None:
-        return InvalidPolicy("the context window is unknown: name a model, or give max_ctx.", field="max_ctx")
+        return InvalidPolicy(
+            "the context window is unknown: name a model, or give max_ctx or a budget.", field="max_ctx"
+        )
     key = key_of_model(model, "max_ctx")
     unknown = f"the context window of the model {model!r} is unknown."
     near = nearest(model)

@@ -1,15 +1,17 @@
 """LangChain's agent (of LangGraph) with and without ``FitMiddleware``: ``with_langchain.py URL``."""
 
 import asyncio
+from types import SimpleNamespace
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from looping import BUDGET, MODEL, QUESTION, SYSTEM, page, report
 
 import tokenbox
-from tokenbox.integrations.langchain import FitMiddleware, trim_messages
+from tokenbox.integrations.langchain import FitMiddleware, name_of, trim_messages
 
 
 @tool
@@ -64,6 +66,11 @@ def trimmed(_):
     assert found[-1] is messages[-1]
     chained = trim_messages(max_tokens=300, model=MODEL, tools=[read_page]) | len
     assert chained.invoke(messages) == len(found)
+    prompt = ChatPromptTemplate([("system", SYSTEM), MessagesPlaceholder("history"), ("human", "{question}")])
+    after_prompt = prompt | trim_messages(max_tokens=300, model=MODEL) | (lambda few: few[0].content)
+    assert after_prompt.invoke({"history": messages[1:20], "question": QUESTION}) == SYSTEM
+    assert name_of(ChatOpenAI(api_key="none", model=MODEL)) == MODEL
+    assert name_of(SimpleNamespace(model="claude-sonnet-4-5")) == "claude-sonnet-4-5"  # ChatAnthropic
     tuples = trim_messages([("system", SYSTEM), ("human", QUESTION)], max_tokens=300, model=MODEL)
     return [type(m).__name__ for m in tuples]
 
