@@ -81,6 +81,11 @@ def known(text: str) -> str:
     return text.translate(dict.fromkeys(map(ord, later), _NONCHARACTER)) if later else text
 
 
+def composed(text: str) -> str:
+    """Return the ``known`` characters in NFC, where a letter and its accent are one character."""
+    return text if text.isascii() else unicodedata.normalize("NFC", known(text))
+
+
 def category(character: str) -> str:
     """Return the general category of a character, such as ``Lu``."""
     return unicodedata.category(known(character))

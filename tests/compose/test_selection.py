@@ -253,3 +253,17 @@ def test_a_function_that_always_counts_the_same_is_not_blamed(
     except ContextCriticalOverflow:
         return
     assert result.total == (COUNTERS[name](result.text) if result.text else 0) <= budget
+
+
+def test_blank_chunks_are_not_shown() -> None:
+    found = select(["", " \n", "a discount", {"text": "long " * 40, "forms": [" "]}], 8, "o200k_base")
+    assert (found.text, found.shown) == ("a discount", (2,))
+    reasons = {chunk.index: chunk.reason for chunk in found.chunks}
+    assert reasons[0] is reasons[1] is ChunkReason.BLANK
+    assert reasons[3] is ChunkReason.NO_ROOM
+
+
+def test_an_accent_of_its_own_is_part_of_its_letter() -> None:
+    chunks = ["tea at ten", "cafe\u0301 at nine"]
+    assert select(chunks, 100, "o200k_base", query="caf\xe9", order="worth").shown == (0, 1)
+    assert select(chunks[::-1], 100, "o200k_base", query="caf\xe9", order="worth").shown == (1, 0)

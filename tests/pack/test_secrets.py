@@ -976,3 +976,9 @@ def test_the_name_of_an_advisory_is_no_token() -> None:
     """In 22 lines of a client for GitHub it was redacted as a token of Slack."""
     line = b'url: "https://api.github.com/advisories/GHSA-xoxo-1234-xoxo"\n'
     assert redact(line, "a.go") == (line, [])
+
+
+@pytest.mark.parametrize(("path", "is_found"), [("app/hub.ex", True), ("test/hub_test.exs", False)])
+def test_what_looks_like_a_key_of_any_service_may_be_an_id_in_a_test(path: str, is_found: bool) -> None:
+    line = f'id: "personal-hub-{BASE62}"'.encode()
+    assert bool(redact(line, path)[1]) is is_found

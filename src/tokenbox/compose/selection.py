@@ -15,6 +15,7 @@ from fractions import Fraction
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.characters import composed
 from tokenbox.compose.counting import Counter
 from tokenbox.content.block_kinds import Priority
 from tokenbox.engine.choice import Upgrade, choose
@@ -65,6 +66,7 @@ class ChunkReason(StrEnum):
     CHOSEN = "chosen"
     NO_ROOM = "no room"
     COPY = "copy"
+    BLANK = "blank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +232,8 @@ def select(  # noqa: PLR0913  # each is an option of its own
     should answer; a chunk's own ``score`` overrides it. ``scorer``: a function of (query, texts) that returns
     the worth of chunks without a score, the name of an entry point of ``tokenbox.scorers``, or
     ``module:function``. ``order``: as given, or the best last. Only the best of near-duplicate chunks is
-    shown, unless ``copies``. Raises ``ContextCriticalOverflow`` if the critical chunks do not fit,
-    :class:`InvalidContent`, ``ScorerProblem`` and ``InvalidBudget``.
+    shown, unless ``copies``; blank ones are not. Raises ``ContextCriticalOverflow`` if the critical chunks do
+    not fit, :class:`InvalidContent`, ``ScorerProblem`` and ``InvalidBudget``.
     """
     budget = token_budget(budget)
     check_query(query)
@@ -251,7 +253,8 @@ def select(  # noqa: PLR0913  # each is an option of its own
         Upgrade(int(chunk.priority), worths[i] if form == 0 else worths[i] * _SHORTER // 100, i, -form)
         for i, chunk in enumerate(given)
         if i not in copied and chunk.priority is not Priority.CRITICAL
-        for form in range(len(chunk.forms) + 1)
+        for form, text in enumerate((chunk.text, *chunk.forms))
+        if text.strip()
     ]
     identity = counter.tokenizer.identity
     correction = 0
@@ -325,7 +328,9 @@ class _Chunks:
     def result(self, i: int, worth: int) -> SelectedChunk:
         form, reason = self.forms.get(i), ChunkReason.CHOSEN
         if form is None:
-            reason = ChunkReason.COPY if i in self.copied else ChunkReason.NO_ROOM
+            is_blank = not self.chunks[i].text.strip()
+            omitted = ChunkReason.BLANK if is_blank else ChunkReason.NO_ROOM
+            reason = ChunkReason.COPY if i in self.copied else omitted
         size = 0 if form is None else self.counter.small(self.text(i))
         return SelectedChunk(i, self.chunks[i].id, form, size, worth, reason, self.copied.get(i))
 
@@ -372,8 +377,8 @@ def _worths(chunks: Sequence[Chunk], query: str | None) -> list[int]:
         return [0 if score is None else 1 + int((score - lowest) * _SCALE / spread) for score in scores]
     if query is None or not query.strip():
         return [len(chunks) - i for i in range(len(chunks))]
-    documents = [Document(chunk.title, chunk.text.encode("utf-8", "replace")) for chunk in chunks]
-    relevance = Relevance(documents, read_query(query))
+    documents = [Document(chunk.title, composed(chunk.text).encode("utf-8", "replace")) for chunk in chunks]
+    relevance = Relevance(documents, read_query(composed(query)))
     return [relevance.piece(i, PieceSpan(0, len(document.data))) for i, document in enumerate(documents)]
 
 

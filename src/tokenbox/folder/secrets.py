@@ -388,6 +388,8 @@ def _known_shapes(
     """Yield the secrets that our own patterns find in a line."""
     data = line.encode("utf-8", "surrogateescape")
     for kind, (around, key) in _keys().items() if _key_lines().search(data) else ():
+        if in_test and kind in ANY_SERVICE:  # an id of a test looks random, too
+            continue
         for match in key.finditer(line) if around is None or around.search(data) else ():
             if kind != "Authorization Header" or not made_up.is_fictitious_login(match[0], in_test=in_test):
                 yield _Finding(kind, match[0])
