@@ -66,7 +66,10 @@ class CountedWindow:
     _names: dict[str | None, str] = field(default_factory=dict)
     _share: int = 0
     _uncounted: list[int] = field(default_factory=list)
-    _forms: dict[tuple[int, int | None, bool], tuple[ShownItem, int] | None] = field(default_factory=dict)
+    # The forms of each item by its number, and by the size to which it was cut.
+    _forms: dict[int, dict[tuple[int | None, bool], tuple[ShownItem, int] | None]] = field(
+        default_factory=dict
+    )
 
     # Changes by the caller --------------------------------------------------------------------------------
 
@@ -370,24 +373,23 @@ class CountedWindow:
         if action is WindowAction.MASK:
             form = self._form(number, None)
         else:
-            sizes = (form for (of, *_), form in self._forms.items() if of == number and form is not None)
-            form = next(form for form in sizes if form[1] == size)
+            form = next(form for form in self._forms[number].values() if form is not None and form[1] == size)
         assert form is not None  # noqa: S101  # the engine knows its size from masked() or cut()
         return form[0]
 
     def _form(self, number: int, at_most: int | None, *, media: bool = True) -> tuple[ShownItem, int] | None:
         """Return the item masked, or cut to ``at_most``, with its size; None if that is impossible."""
-        key, given = (number, at_most, media), self.given[number]
-        if key not in self._forms:
-            self._forms[key] = None
+        forms, key, given = self._forms.setdefault(number, {}), (at_most, media), self.given[number]
+        if key not in forms:
+            forms[key] = None
             with suppress(InvalidMessage):  # its results cannot be rewritten: it stays in full or leaves
                 if at_most is None:
                     form = self._results.masked(given)
-                    self._forms[key] = form, self._size_of(form)
+                    forms[key] = form, self._size_of(form)
                 else:
                     size = self.window.full_size(number)
-                    self._forms[key] = self._results.cut(given, size, at_most, self._size_of, media=media)
-        return self._forms[key]
+                    forms[key] = self._results.cut(given, size, at_most, self._size_of, media=media)
+        return forms[key]
 
     @property
     def _results(self) -> ResultForms:
@@ -414,9 +416,7 @@ class CountedWindow:
         for number in numbers:
             del self.given[number], self.shown[number]
             self._unseen.discard(number)
-        if numbers:
-            gone = set(numbers)
-            self._forms = {key: form for key, form in self._forms.items() if key[0] not in gone}
+            self._forms.pop(number, None)
 
 
 def _as_counted(steps: Sequence[WindowStep], before: int, after: int, budget: int) -> list[WindowStep]:

@@ -344,8 +344,9 @@ class Window:
         if Reduce.ROUNDS in steps:
             last = next(reversed(self.queue), None)
             for unit in self.rounds.values():
-                kept = unit.stays or (keep_last and unit.exchange == last)
-                if not kept and unit.first not in evicted:
+                if keep_last and unit.exchange == last:
+                    break  # so are all after it
+                if not unit.stays and unit.first not in evicted:
                     yield [unit]
         if Reduce.EXCHANGES in steps:
             for exchange in islice(self.queue.values(), max(0, len(self.queue) - 1)):
