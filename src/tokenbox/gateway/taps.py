@@ -133,15 +133,19 @@ class Tap:
         return frame
 
     def _look_for_end(self, frames: bytes) -> None:
-        """Note the choices that are finished, and the event that ends a stream. A text may name it, too."""
+        """Note the choices that are finished, and the event that ends a stream. A text may name it, too.
+
+        A piece may have hundreds of frames: only those that may tell it are parsed.
+        """
         if _FINISHED.search(frames) is not None:
-            for frame in frames.split(b"\n\n"):
+            for frame in filter(_FINISHED.search, frames.split(b"\n\n")):
                 choices = items_at(object_of(frame), "choices")
                 self._finished.update(count_at(one, "index") for one in choices if at(one, "finish_reason"))
         ends = self._protocol.ends
-        if not self._has_ended and any(end in frames for end in ends):
+        if not self._has_ended and any(map(frames.__contains__, ends)):
             names = {end.decode() for end in ends}
-            self._has_ended = any(_name(frame) in names for frame in frames.split(b"\n\n"))
+            may_end = (frame for frame in frames.split(b"\n\n") if any(map(frame.__contains__, ends)))
+            self._has_ended = any(_name(frame) in names for frame in may_end)
 
     def _read(self, value: dict[str, Any]) -> None:
         """Keep the figures: they are cumulative, and an Anthropic stream reports input first, output last."""
