@@ -171,6 +171,19 @@ def test_a_template_has_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     called = "{% macro f() %}{% endmacro %}" + "{{ f() }}" * 3  # a call takes as long as eight turns
     with pytest.raises(TemplateError, match="more than 20 steps"):
         ChatTemplate(called).render({})
+    long = "{% if x is defined %}" + "{% set x = 1 %}" * 50 + "{% else %}{% set x = 1 %}{% endif %}"
+    assert ChatTemplate(long + "{% for i in range(19) %}{{ i }}{% endfor %}").render({})  # executed once
+    with pytest.raises(TemplateError, match="more than 20 steps"):
+        ChatTemplate("{% for i in range(9) %}" + long + "{% endfor %}").render({})
+
+
+def test_what_shows_another_twice_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty blocks, each of which shows the next one twice, took years: no loop and no macro counted them."""
+    monkeypatch.setattr(template, "MAX_STEPS", 10_000)
+    twice = "{%% block b%d %%}{{ self.b%d() }}{{ self.b%d() }}{%% endblock %%}"
+    blocks = "".join(twice % (n, n + 1, n + 1) for n in range(40)) + "{% block b40 %}{% endblock %}"
+    with pytest.raises(TemplateError, match="more than 10,000 steps"):
+        ChatTemplate(blocks).render({})
 
 
 GROWING = (

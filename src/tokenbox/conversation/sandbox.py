@@ -30,8 +30,9 @@ JOIN: Final = "tokenbox_join"
 MADE: Final = "tokenbox_made"
 CUT: Final = "tokenbox_cut"
 READ: Final = "tokenbox_read"
-# The call of a macro takes as long as so many turns of a loop.
-_MACRO_STEPS: Final = 8
+# The call of a macro or a block takes as long as so many turns of a loop, and so do many expressions in one.
+_CALL_STEPS: Final = 8
+_NODES_A_STEP: Final = 32
 # Iterators that are alive at once: each may read from another, and Python ends the process at a chain of
 # thousands, even if nothing reads it.
 MAX_ITERATORS: Final = 200
@@ -80,9 +81,11 @@ class _Bounding(NodeTransformer):
             node.body.insert(0, nodes.If(idle, [nodes.Break()], [], [], lineno=node.lineno))
         return self.generic_visit(node)
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
-        node.body.insert(0, self._tick(node, _MACRO_STEPS))
+    def _called(self, node: nodes.Macro | nodes.CallBlock | nodes.Block) -> nodes.Node:
+        node.body.insert(0, self._tick(node, _CALL_STEPS))
         return self.generic_visit(node)
+
+    visit_Macro = visit_CallBlock = visit_Block = _called  # noqa: N815  # as Jinja calls them
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         return self.generic_visit(self._call(JOIN, node.nodes, node))
@@ -124,7 +127,10 @@ class _Bounding(NodeTransformer):
         made.set_environment(self._environment)
         return made
 
-    def _tick(self, node: nodes.Node, steps: int = 1) -> nodes.Node:
+    def _tick(
+        self, node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block, steps: int = 1
+    ) -> nodes.Node:
+        steps += sum(map(_longest, node.body)) // _NODES_A_STEP
         fixed = sum(len(text.data) for text in node.find_all(nodes.TemplateData))
         call = self._call(TICK, [nodes.Const(fixed), nodes.Const(steps)], node)
         return nodes.ExprStmt(call, lineno=node.lineno).set_environment(self._environment)
@@ -138,6 +144,17 @@ def _is_fixed(node: nodes.Node) -> bool:
     """Return True for a constant, or a list of constants: how long it is depends on the template alone."""
     parts = node.items if isinstance(node, nodes.List | nodes.Tuple) else [node]
     return all(isinstance(part, nodes.Const) for part in parts)
+
+
+def _longest(node: nodes.Node) -> int:
+    """Return the most nodes that are executed, without the bodies that count their own steps."""
+    if isinstance(node, nodes.If):
+        branches = [node, *node.elif_]
+        ways = [*(one.body for one in branches), node.else_]
+        tests = sum(_longest(one.test) for one in branches)
+        return tests + max(sum(map(_longest, way)) for way in ways)
+    counts_itself = isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block)
+    return 1 + sum(map(_longest, node.iter_child_nodes(exclude=("body",) if counts_itself else ())))
 
 
 def _idle(loop: nodes.For) -> nodes.Node | None:
