@@ -266,7 +266,7 @@ def summary(value: object) -> str:
 
 def first_sentence(doc: str) -> str:
     text = " ".join(doc.split("\n\n", maxsplit=1)[0].split())
-    return re.split(r"(?<=[.:])\s", text)[0]
+    return re.split(r"(?<=\.)\s", text)[0]
 
 
 def plain(doc: str) -> str:
