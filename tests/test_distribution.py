@@ -104,6 +104,22 @@ def test_doctor_knows_every_extra(capsysbinary: pytest.CaptureFixture[bytes]) ->
     assert all(extra["remedy"] is None or DISTRIBUTION in extra["remedy"] for extra in told["extras"])
 
 
+@pytest.mark.parametrize(
+    ("model", "hint"),
+    [
+        ("qwen2.5-7b", b"""tokenbox config set 'models."qwen2.5-7b".tokenizer' file:PATH"""),
+        ("claude-sonnet-4-5", b""),
+    ],
+)
+def test_doctor_says_how_an_estimate_becomes_exact_where_it_can(
+    model: str, hint: bytes, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["doctor", model]) == 0
+    shown = capsysbinary.readouterr().out
+    assert hint in shown
+    assert (b"model's own files" in shown) == bool(hint)
+
+
 def test_doctor_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         if name == "fastokens":

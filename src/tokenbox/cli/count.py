@@ -228,7 +228,14 @@ def _way_to_exact(model: str | None, identity: TokenizerIdentity) -> str:
     """Return how the counts of a model without a vocabulary here become exact."""
     if model is None or identity.name != registry.UNKNOWN:
         return ""
+    if needs_vocabulary(model, identity.name):
+        return ". With the model's vocabulary it is exact: --tokenizer file:tokenizer.json"
+    return f": {printable(model)} has no public vocabulary"
+
+
+def needs_vocabulary(model: str, tokenizer: str | None) -> bool:
+    """Return whether the model is counted without its vocabulary, and there is a public one."""
+    if tokenizer != registry.UNKNOWN:
+        return False
     family = tokenbox.catalog.tokenizer_family(model)
-    if family is not None and family.name is None:
-        return f": {printable(model)} has no public vocabulary"
-    return ". With the model's vocabulary it is exact: --tokenizer file:tokenizer.json"
+    return family is None or family.name is not None

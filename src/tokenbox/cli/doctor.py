@@ -14,12 +14,13 @@ import tokenbox
 from tokenbox import counters
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
-from tokenbox.cli.count import by_settings
+from tokenbox.cli.count import by_settings, needs_vocabulary
 from tokenbox.cli.options import AS_JSON, argument
 from tokenbox.cli.outcome import Exit
 from tokenbox.cli.streams import write_record
 from tokenbox.errors import TokenboxError
 from tokenbox.records import to_record
+from tokenbox.tokenizers.ownership import key_of_model
 
 # The purpose of each extra.
 EXTRAS = {
@@ -165,6 +166,10 @@ def _show(extras: list[Extra], counted: list[ModelCounting], problem: TokenboxEr
         for each in counted
     ]
     terminal.show_table(("model", "tokenizer", "text", "chat", "counted by"), rows)
+    estimated = next((each.model for each in counted if needs_vocabulary(each.model, each.tokenizer)), None)
+    if estimated is not None:
+        key = key_of_model(estimated, "tokenizer")
+        terminal.show_lines(["", f"To count by a model's own files: tokenbox config set {key} file:PATH"])
     terminal.show_lines([""])
     installed = [(each.name, "-" if each.missing else "yes", each.what_for) for each in extras]
     terminal.show_table(("extra", "installed", "what it is for"), installed)
