@@ -107,7 +107,9 @@ def test_a_quota_of_a_user_holds_beside_that_of_the_key(operated: Operated) -> N
     body = {"name": "erin's laptop", "user": "erin", "quotas": ["1000 tokens/day"]}
     key = operated.admin("POST", "/admin/keys", body).json
     assert (key["user"], key["quotas"]) == ("erin", ["1000 tokens/day"])
-    assert operated.chat(key["key"]).json["error"]["code"] == "model_unpriced"  # money needs a price
+    unpriced = operated.chat(key["key"]).json["error"]
+    assert unpriced["code"] == "model_unpriced"  # money needs a price
+    assert "price_input and price_output of [catalog." in unpriced["message"]
     operated.admin("PUT", "/admin/users/erin", {"quotas": ["1 tokens/month"]})
 
 

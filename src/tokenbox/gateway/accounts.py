@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tokenbox.content.message import PartKind, media_kind
 from tokenbox.content.request import Api
 from tokenbox.content.unseen import parts_in
-from tokenbox.errors import plural
+from tokenbox.errors import plural, toml_key
 from tokenbox.gateway.asgi import Headers, json_bytes
 from tokenbox.gateway.refusals import Refusal, unavailable
 from tokenbox.gateway.settings import WhenAway
@@ -140,7 +140,8 @@ class QuotaAccounts:
                     403,
                     "model_unpriced",
                     f"The model {call.model!r} has no price here, and this key may spend {quota}. "
-                    "The operator sets one in the configuration.",
+                    f"The operator sets price_input and price_output of [{toml_key(('catalog', call.model))}] "
+                    "in dollars per million tokens. They may be 0.",
                     "model",
                 )
             takes.append(Take(bucket, min(MAX_INTEGER, nanodollars(at_most))))
