@@ -72,7 +72,7 @@ class Mentions:
             if imports is not None:
                 self._add_wholes((), imports.wholes, weight)
             return
-        found = Counter(word for word in words if word in defined)
+        found = Counter(filter(defined.__contains__, words))
         is_qualified = self._family not in _NO_QUALIFIERS
         pairs = Counter(_qualified(document.data, self._family, defined) if is_qualified else ())
         qualified: Counter[bytes] = Counter()
