@@ -43,12 +43,12 @@ _MAX_BITS: Final = 4096
 _WIDE: Final = re.compile(r"\d{5,}|\*|\{[^{}]*\{")
 # Methods of texts that no chat template needs, and whose output is not bounded by their arguments.
 _REFUSED_METHODS: Final = frozenset({"encode", "expandtabs", "translate"})
+# Filters that no chat template needs: another prompt each time, and a time that grows with the square.
+_REFUSED_FILTERS: Final = ("random", "urlize", "wordwrap")
 # Filters whose output may be much larger than their input.
-_WIDTH_FILTERS: Final = frozenset("center indent format slice batch truncate wordwrap round".split())
+_WIDTH_FILTERS: Final = frozenset("center indent format slice batch truncate round".split())
 # Filters that read nothing of a value, or only when their result is read.
-_INSTANT_FILTERS: Final = frozenset(
-    "abs attr count d default first items last length random reverse safe".split()
-)
+_INSTANT_FILTERS: Final = frozenset("abs attr count d default first items last length reverse safe".split())
 # Filters that look at each item once, and others that go through the items of a text, too.
 _LAZY_FILTERS: Final = frozenset("batch list map reject rejectattr select selectattr slice".split())
 _ITEM_FILTERS: Final = _LAZY_FILTERS | {"groupby", "join", "max", "min", "sort", "sum", "unique"}
@@ -200,7 +200,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         super().__init__(**options)
         self.made, self.reads = made, reads
         self._iterators = weakref.WeakSet[Iterator[Any]]()
-        self.filters |= {"tojson": to_json, "sum": self._sum, "random": _random, "string": printed}
+        self.filters |= {"tojson": to_json, "sum": self._sum, "string": printed}
+        self.filters |= {name: _refused(name) for name in _REFUSED_FILTERS}
         self.filters = {name: self._bounded_filter(name, own) for name, own in self.filters.items()}
         self.filters[READ] = self.read
         tests: Mapping[str, Any] = self.tests
@@ -373,8 +374,11 @@ def _is_data(value: object) -> bool:
     return True
 
 
-def _random(_: object) -> None:
-    raise jinja2.TemplateRuntimeError("the filter random gives another prompt each time")
+def _refused(name: str) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise jinja2.TemplateRuntimeError(f"the filter {name} is not available in chat templates")
+
+    return refuse
 
 
 def _check_join(between: object, values: object = (), *_: object) -> None:
@@ -428,10 +432,6 @@ _BOUNDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-# Filters that write a text at each newline, or at any character.
-_ADDED_TO_LINES: Final = {"indent": "\n", "wordwrap": ""}
-
-
 # What Jinja2 passes to a filter before its value.
 _PASSED: Final = (nodes.EvalContext, jinja2.Environment, Context)
 
@@ -447,9 +447,9 @@ def _check_filter(name: str, passed: Sequence[Any], kwargs: Mapping[str, Any]) -
         _check_replace(*passed, **kwargs)
     elif name == "join":
         _check_join(max((one for one in given if isinstance(one, str)), key=len, default=""), value)
-    elif name in _ADDED_TO_LINES:
+    elif name == "indent":  # which writes a text at each newline
         size = max([4, *(len(n) if isinstance(n, str) else n for n in given if isinstance(n, str | int))])
-        _check_replace(value, _ADDED_TO_LINES[name], " " * size)
+        _check_replace(value, "\n", " " * size)
 
 
 def _depth(value: object) -> int:
