@@ -140,8 +140,8 @@ class QuotaAccounts:
                     403,
                     "model_unpriced",
                     f"The model {call.model!r} has no price here, and this key may spend {quota}. "
-                    f"The operator sets price_input and price_output of [{toml_key(('catalog', call.model))}] "
-                    "in dollars per million tokens. They may be 0.",
+                    "The operator sets price_input and price_output, in dollars per million tokens, in "
+                    f"[{toml_key(('catalog', call.model))}]; they may be 0.",
                     "model",
                 )
             takes.append(Take(bucket, min(MAX_INTEGER, nanodollars(at_most))))
