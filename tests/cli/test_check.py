@@ -141,7 +141,9 @@ def test_a_table_for_a_pull_request(tokenbox: CommandLine, project: Path) -> Non
     ("arguments", "said"),
     [
         (["none"], "no check is called 'none'. Declared checks: prompts, chats."),
-        (["--base", "nope"], "git does not know the revision 'nope' here"),
+        (["--base", "nope"], "git does not know the revision 'nope' here. Fetch it: git fetch origin nope"),
+        (["--base", "origin/main"], "Fetch it: git fetch origin main"),
+        (["--base", "nope~1"], "Fetch it: git fetch --unshallow"),
         (["--base", "--output=x"], "git does not know the revision"),
         (["--json", "--markdown"], "do not go together"),
     ],

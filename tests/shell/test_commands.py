@@ -465,6 +465,23 @@ def test_a_day_has_a_cap_over_all_its_sessions(start: Begin) -> None:
         assert codes == [[], ["cost_cap_exceeded"]]
 
 
+def test_two_shells_that_check_a_cap_at_once_cannot_both_send(
+    start: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have checked before either has recorded its call, as if this shell had seen nothing."""
+    monkeypatch.setattr("tokenbox.shell.turn.check_cap", lambda *_: None)
+    settings = '[catalog.m]\nprice_input = "1000"\nprice_output = "1000"\ndate = 2026-11-01\n'
+    with serving(routes(*[says("ok")] * 2)) as server:
+        one, _ = start(server.url, settings, flags={"cost.cap_per_day": "0.1"})
+        take(one, "hello")
+        other, heard = start(server.url, settings, flags={"cost.cap_per_day": "0.1"})
+        take(other, "hello")
+        assert [error.code for error in heard.problems] == ["cost_cap_exceeded"]
+        assert server.paths().count("/v1/chat/completions") == 1
+        assert other.context.messages() == [], "the question is taken back"
+        assert other.record.spent_today().held == 0, "a refused call holds nothing"
+
+
 def test_a_cap_counts_with_the_rates_that_an_estimate_may_reach(
     start: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

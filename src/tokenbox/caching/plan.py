@@ -87,14 +87,16 @@ class CachePlan:
 
     def explain(self) -> str:
         """Return the plan as text."""
-        lines = [f"{self.model}: ~{plural(self.tokens, 'token')}, cache of {self.provider.value}"]
+        lines = [
+            f"{self.model or 'no model'}: ~{plural(self.tokens, 'token')}, cache of {self.provider.value}"
+        ]
         lines += [
             f"  breakpoint at {one.place}, ~{plural(one.tokens, 'token')}, "
             f"for {_lifetime(one.seconds)}: {one.why}"
             for one in self.breakpoints
         ]
         lines += [f"  {name} = {value}" for name, value in self.fields.items()]
-        if self.saves is not None and (self.breakpoints or self.fields):
+        if self.saves and (self.breakpoints or self.fields):
             lines.append(f"  saves about ~{dollars(self.saves)}")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
@@ -202,7 +204,8 @@ class _Planning:
             case _:
                 found = []
                 self._notes.append(
-                    "this server caches what begins the same by itself; there is nothing to set"
+                    "there is nothing to set: servers such as llama.cpp, vLLM and DeepSeek's reuse equal "
+                    "beginnings by themselves"
                 )
         try:
             body: dict[str, Any] = copy.deepcopy(dict(self.body))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import Any
 
 import tokenbox
 from tokenbox.cli import terminal
-from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in
+from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, chat_in, note_misspelt
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, only_one
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text
@@ -172,6 +173,7 @@ def _checked(
         raise NoBudgets(f"{group.key('files')} is nothing, which matches no file.", check=group.name)
     if group.budget is None and base is None:
         write_error(f"note: {printable(group.key('growth'))} is checked only with --base REV.\n")
+    note_misspelt(*by_settings(group.model, group.tokenizer))
     for path in sorted({path for pattern in group.files for path in _matching(group, root, pattern)}):
         name = path.relative_to(root).as_posix()
         base_text = None if base is None else _text_at(root, base, renamed.get(name, name))
@@ -228,8 +230,11 @@ def _text_at(root: Path, base: str, name: str) -> str | None:
         raise GitProblem(f"this is not a git repository, so it has no {base!r}. Leave out --base.", base=base)
     if base == "HEAD" and not _git(root, "rev-list", "--all", "--max-count=1"):
         return None  # before the first commit
+    fetch = (
+        "--unshallow" if re.search("[~^]", base) else f"origin {shlex.quote(base.removeprefix('origin/'))}"
+    )
     raise GitProblem(
-        f"git does not know the revision {base!r} here. Fetch it: git fetch origin {shlex.quote(base)}",
+        f"git does not know the revision {base!r} here. Fetch it: git fetch {fetch}",
         base=base,
     )
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import TokenboxError, plural
-from tokenbox.ledger import UNKNOWN_USAGE, Call, Category, Outcome, Prediction, Usage, cap_at_dollars
+from tokenbox.ledger import (
+    UNKNOWN_USAGE,
+    Call,
+    Category,
+    CostCapExceeded,
+    Outcome,
+    Prediction,
+    Usage,
+    cap_at_dollars,
+)
+from tokenbox.ledger.cost import ZERO
 from tokenbox.providers import errors
 from tokenbox.providers.events import ChatAnswer, FinishReason, ReasoningDelta, TextDelta
 from tokenbox.shell.evidence import of_call
@@ -18,7 +28,10 @@ from tokenbox.shell.running import uninterrupted
 from tokenbox.shell.screen import in_tokens
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from tokenbox.catalog import Price
+    from tokenbox.ledger import Totals
     from tokenbox.providers.counting import TokenCount
     from tokenbox.providers.events import Event
     from tokenbox.shell.keys import ModelKeys
@@ -53,16 +66,34 @@ def check_cap(
     session: Session, category: Category, messages: Sequence[Mapping[str, Any]] | None = None
 ) -> None:
     """Raise ``CostCapError`` if the request could exceed the cap of the session or of the day."""
-    caps = (
-        (session.settings.cap, session.record.spent),
-        (session.settings.day_cap, session.record.spent_today),
-    )
-    if any(cap is not None for cap, _ in caps):
+    if caps := caps_of(session):
         predicted = prediction(session, category, messages, count(session, messages), price_now(session))
         for cap, spent in caps:
-            if cap is not None:
-                model = session.models.target.model
-                cap_at_dollars(cap, spent(), model, predicted, unpriced=session.settings.unpriced)
+            model = session.models.target.model
+            cap_at_dollars(cap, spent(), model, predicted, unpriced=session.settings.unpriced)
+
+
+def caps_of(session: Session) -> list[tuple[Decimal, Callable[[], Totals]]]:
+    """Return the caps that are set, each with the function that reads what is spent of it."""
+    settings, record = session.settings, session.record
+    caps = ((settings.cap, record.spent), (settings.day_cap, record.spent_today))
+    return [(cap, spent) for cap, spent in caps if cap is not None]
+
+
+def exceeded_meanwhile(session: Session, started: Call) -> CostCapExceeded | None:
+    """Return the error if a cap does not hold for this call, once recorded, and those of other shells.
+
+    Two shells that check at the same time both see room; the later one to record its call sees both.
+    """
+    call = started.predicted.at_most
+    for cap, spent in caps_of(session) if call is not None else ():
+        totals = spent()
+        if totals.cost.known + totals.held > cap:
+            others, exact = totals.held - (call or 0), started.predicted.exact
+            return CostCapExceeded(
+                cap=cap, spent=totals.cost.known, held=max(others, ZERO), call=call or ZERO, exact=exact
+            )
+    return None
 
 
 def count(session: Session, messages: Sequence[Mapping[str, Any]] | None) -> TokenCount:
@@ -165,6 +196,9 @@ def call_once(session: Session, category: Category, messages: Sequence[Mapping[s
         predicted=prediction(session, category, messages, counted, price),
     )
     record.call(started)
+    if (exceeded := exceeded_meanwhile(session, started)) is not None:
+        record.call(started.end(record.now(), Usage(0, 0), price, exact=True, outcome=Outcome.FAILED))
+        return Ended(ChatAnswer(), Outcome.FAILED, exceeded)
     sent, tools = sent_with(session, messages)
     if messages is None:
         session.last_call = of_call(session, sent, tools, counted)

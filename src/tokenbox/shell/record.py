@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tokenbox.content.message import Message, Role
 from tokenbox.conversation.result_forms import handle_of
 from tokenbox.errors import TokenboxError
-from tokenbox.ledger import Call, Ledger, Totals
+from tokenbox.ledger import Call, Ledger, Outcome, Totals
 from tokenbox.shell.errors import SessionFailed
 from tokenbox.store.calls import CallField, CallSpan
 from tokenbox.store.errors import DuplicateSession, SessionChanged, UnknownSession
@@ -166,12 +166,14 @@ class SessionRecord:
 
     def spent(self) -> Totals:
         """Return the totals of this session, including calls that another shell made in it."""
-        session = self._session
-        if session is not None:
-            rows = self._write(lambda: self._stored_rows(session))
-            if rows is not None:
-                self.ledger = Ledger(rows=[*self._before.items(), *rows])
-        return self.ledger.total
+        session, call = self._session, self.last_call
+        rows = None if session is None else self._write(lambda: self._stored_rows(session))
+        if rows is None:
+            return self.ledger.total
+        found = Ledger(rows=[*self._before.items(), *rows])
+        if call is None or call.outcome is not Outcome.STARTED:  # else its end would be another call
+            self.ledger = found
+        return found.total
 
     def _stored_rows(self, session: StoredSession) -> list[tuple[tuple[str, str], Totals]]:
         """Read the totals of a session per (model, category)."""
