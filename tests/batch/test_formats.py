@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import pickle
 import sys
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -56,6 +59,24 @@ def test_parquet_in_and_out_is_what_json_lines_are(tmp_path: Path) -> None:
     assert found.schema.field("total").type == pa.int64()
     for mine, theirs in zip(found.to_pylist(), wanted, strict=True):
         assert mine == {**theirs, "decisions": json.dumps(theirs["decisions"], separators=(",", ":"))}
+
+
+def test_kept_values_that_json_has_as_text_are_plain_in_csv(tmp_path: Path) -> None:
+    values = {
+        "day": datetime(2026, 11, 1, tzinfo=UTC).date(),
+        "sum": Decimal("1.10"),
+        "raw": b"\xff\x00",
+        "none": float("nan"),
+        "list": [1, None],
+        "text": "short",
+    }
+    pq.write_table(pa.table({name: [value] for name, value in values.items()}), tmp_path / "in.parquet")
+    keep = [name for name in values if name != "text"]
+    batch.run(tmp_path / "in.parquet", tmp_path / "out.csv", task="count", keep=keep)
+    with (tmp_path / "out.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    found = [row[name] for name in keep]
+    assert found == ["2026-11-01", "1.10", "/wA=", "", "[1,null]"]
 
 
 def test_a_folder_of_parquet_keeps_one_schema(tmp_path: Path) -> None:

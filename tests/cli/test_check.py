@@ -157,6 +157,12 @@ def test_what_cannot_be_checked(
     assert not (project / "x").exists()
 
 
+def test_a_misspelt_model_is_reported(tokenbox: CommandLine, project: Path) -> None:
+    settings = project / ".tokenbox" / "config.toml"
+    settings.write_text(settings.read_text().replace('model = "gpt-4o"', 'model = "gpt4o"'))
+    assert "note: no model is called gpt4o" in tokenbox("check").err
+
+
 def test_no_checks_and_no_files(tokenbox: CommandLine) -> None:
     assert "No check is declared" in tokenbox("check").err
     (tokenbox.folder / ".tokenbox").mkdir()
