@@ -558,6 +558,15 @@ def test_openai_tools_are_an_estimate() -> None:
         assert not tokenbox.count(messages, tools=tools, tokenizer=chat).exact
 
 
+def test_openai_reads_a_description_without_one_full_stop() -> None:
+    """As the Cookbook does: a description that ends in dots is one full stop shorter."""
+    chat, costs = ChatFormat.openai("gpt-4o"), []
+    for description in ("Wait", "Wait.", "Wait.."):
+        tool = {"type": "function", "function": {"name": "f", "description": description}}
+        costs.append(chat.count_messages(HI, [tool]))
+    assert costs[0] == costs[1] == costs[2] - 1
+
+
 def test_media_cost_what_they_declare(model: models.Model) -> None:
     image: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:,"}}
     message = {"role": "user", "content": [{"type": "text", "text": "hi"}, image]}

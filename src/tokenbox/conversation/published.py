@@ -51,9 +51,9 @@ class OpenAIFormat(PieceCounter):
         super().__init__(vocabulary if at_openai else as_estimate(vocabulary), media_tokens)
         self._function = 10 if older else 7  # the base cost of a function
         inner = self.tokenizer.identity
-        rules = f"openai/2:{inner.fingerprint}:{self._function}{'' if at_openai else ':elsewhere'}"
+        rules = f"openai/3:{inner.fingerprint}:{self._function}{'' if at_openai else ':elsewhere'}"
         digest = hashlib.sha256(rules.encode()).hexdigest()
-        self.identity = TokenizerIdentity(f"{inner.name} openai", "2", digest, published and at_openai)
+        self.identity = TokenizerIdentity(f"{inner.name} openai", "3", digest, published and at_openai)
 
     @classmethod
     def rules(cls, model: str) -> tuple[bool, bool]:
