@@ -348,6 +348,15 @@ def test_a_group_is_cut_to_exactly_its_minimum() -> None:
     assert [len(one.steps) for one in found.sections] == [1, 0]
 
 
+def test_a_group_of_exactly_its_minimum_stays() -> None:
+    sections = [
+        Section("a", "a" * 10, min=10, priority=1, shrink=1, group="g"),
+        Section("b", "b" * 20, min=20, shrink=1, group="g"),
+    ]
+    found = layout(sections, 20, "utf8-bytes", "", policy="degrade", groups={"g": Group("g", min=20)})
+    assert found.text == "b" * 20
+
+
 def test_a_smaller_form_gives_way_again_up_to_the_maximum_of_its_group() -> None:
     sections = [
         Section("c", "ccccc"),

@@ -502,3 +502,19 @@ def test_the_common_cap_is_the_largest_that_fits(sizes: list[int], room: int) ->
     caps = range(max(sizes, default=0) + 1)
     fits = [cap for cap in caps if sum(min(size, cap) for size in sizes) <= room]
     assert reduction.common_cap(sizes, room) == max(fits)
+
+
+class CutsToAnySize(NoShorterForms):
+    def cut(self, number: int, at_most: int, *, media: bool = True) -> int | None:
+        return at_most
+
+
+def test_a_result_that_is_cut_twice_keeps_the_size_of_its_full_text() -> None:
+    window = Window()
+    call = [window.append(ItemKind.USER, 1), window.append(ItemKind.CALL, 1, calls=1)][1]
+    result = window.append(ItemKind.RESULT, 400, call=call)
+    window.append(ItemKind.ANSWER, 1)
+    for budget in (300, 200):
+        enforce(window, WindowLimits(None, budget, budget, None, frozenset((Reduce.CUT,)), 0), CutsToAnySize())
+        assert window.total == budget
+    assert window.full_size(result) == 400
