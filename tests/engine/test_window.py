@@ -515,6 +515,8 @@ def test_a_result_that_is_cut_twice_keeps_the_size_of_its_full_text() -> None:
     result = window.append(ItemKind.RESULT, 400, call=call)
     window.append(ItemKind.ANSWER, 1)
     for budget in (300, 200):
-        enforce(window, WindowLimits(None, budget, budget, None, frozenset((Reduce.CUT,)), 0), CutsToAnySize())
+        enforce(
+            window, WindowLimits(None, budget, budget, None, frozenset((Reduce.CUT,)), 0), CutsToAnySize()
+        )
         assert window.total == budget
     assert window.full_size(result) == 400

@@ -199,6 +199,12 @@ def test_another_file_with_its_own_manifest_needs_its_own_volatile() -> None:
     assert found.file == VOLATILE
 
 
+def test_a_file_that_has_grown_is_not_hashed() -> None:
+    bundle_id, files = files_of(layout_evidence())
+    found = problem({**files, INPUTS: files[INPUTS] + b"\n"}, bundle_id)
+    assert (found.expected, found.found) == (len(files[INPUTS]), len(files[INPUTS]) + 1)
+
+
 def test_nothing_stands_before_the_id_in_the_volatile_file() -> None:
     bundle_id, files = files_of(layout_evidence())
     start = volatile_start(bundle_id)
