@@ -415,6 +415,11 @@ NFC_OF_QWEN: dict[str, Any] = {
         ],
     },
 }
+DIGITS = {"type": "Digits", "individual_digits": True}
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+THREE_STEPS: dict[str, Any] = {
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [DIGITS, DIGITS, BYTES]}
+}
 TOKEN = {"content": "<|im_end|>", "lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
 
 
@@ -433,7 +438,9 @@ TOKEN = {"content": "<|im_end|>", "lstrip": False, "rstrip": False, "single_word
                 "config": {"model_type": "llama"},
             },
         ),
+        (True, {"tokenizer": THREE_STEPS}),
         (False, {"tokenizer_config": {"tokenizer_class": "Qwen2Tokenizer"}}),  # splits texts by itself
+        (False, {"tokenizer_config": {"tokenizer_class": "Qwen2Tokenizer"}, "tokenizer": THREE_STEPS}),
         (False, {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer"}, "tokenizer": NFC_OF_QWEN}),
         (False, {"config": {"model_type": "llama"}}),  # whose class is taken
         (

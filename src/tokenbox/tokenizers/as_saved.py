@@ -61,12 +61,13 @@ def _is_qwen(
     document: Mapping[str, Any], settings: Mapping[str, Any], model: Mapping[str, Any] | None
 ) -> bool:
     """Return True for the class of Qwen, and a file that splits texts as it does."""
+    if settings.get("tokenizer_class") not in _QWEN:
+        return False
     pieces = document.get("pre_tokenizer") or {}
     split, letters = pieces["pretokenizers"] if pieces.get("type") == "Sequence" else ({}, {})
     rules = {key: value for key, value in document["model"].items() if key not in {"type", "vocab", "merges"}}
     return (
-        settings.get("tokenizer_class") in _QWEN
-        and (model is None or model.get("model_type") in _QWEN_TYPES)
+        (model is None or model.get("model_type") in _QWEN_TYPES)
         and "eos_token" in settings
         and (document.get("normalizer") or {}).get("type") == "NFC"
         and split.get("pattern") == {"Regex": QWEN_PATTERN}
