@@ -520,3 +520,11 @@ def test_a_result_that_is_cut_twice_keeps_the_size_of_its_full_text() -> None:
         )
         assert window.total == budget
     assert window.full_size(result) == 400
+
+
+def test_a_small_hole_of_a_large_budget_is_not_filled_with_older_messages() -> None:
+    window, budget = Window(), 6_400
+    for size in (90, 200, budget - 95):
+        window.append(ItemKind.USER, size)
+    limits = WindowLimits(None, budget, budget, None, frozenset((Reduce.CUT, Reduce.EXCHANGES)), 0)
+    assert plan(window, limits, NoShorterForms()).total == budget - 95
