@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -267,3 +268,10 @@ def test_an_accent_of_its_own_is_part_of_its_letter() -> None:
     chunks = ["tea at ten", "cafe\u0301 at nine"]
     assert select(chunks, 100, "o200k_base", query="caf\xe9", order="worth").shown == (0, 1)
     assert select(chunks[::-1], 100, "o200k_base", query="caf\xe9", order="worth").shown == (1, 0)
+
+
+def test_a_selection_has_a_record() -> None:
+    selection = select([{"id": "a", "text": "tides"}, {"id": "b", "text": "tides " * 90}], 5, "utf8-bytes")
+    record = json.loads(json.dumps(selection.to_dict()))
+    assert (record["text"], record["total"], record["budget"]) == ("tides", 5, 5)
+    assert [(chunk["id"], chunk["form"]) for chunk in record["chunks"]] == [("a", 0), ("b", None)]

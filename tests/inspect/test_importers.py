@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +17,9 @@ from tests.effort import examples
 from tokenbox.inspect import PageEntry, page
 from tokenbox.inspect.importers import IMPORTERS, imported
 from tokenbox.inspect.importers.lhar import written
-from tokenbox.inspect.importers.transcript import usage_in
 from tokenbox.inspect.of_transcript import transcript_entry
 from tokenbox.inspect.reading import InspectOptions, entries_in
+from tokenbox.providers.usage import usage_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -276,12 +277,16 @@ def test_anthropics_usage_counts_the_cache_into_the_input() -> None:
         ({"input_tokens": 10**30}, (None, None, None)),
         # DeepSeek's: what was read from its cache was unknown, and paid for in full.
         ({"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 8}, (9, 1, 8)),
+        ({"promptTokenCount": 9, "candidatesTokenCount": 2, "thoughtsTokenCount": 5}, (9, 7, None)),
+        ({"prompt_token_count": 9, "cached_content_token_count": 4}, (9, None, 4)),
+        ({"inputTokens": 9, "outputTokens": 2, "cacheReadInputTokens": 5}, (14, 2, 5)),
     ],
 )
 def test_usage_of_every_api(stated: dict[str, Any], expected: tuple[int | None, ...]) -> None:
-    usage = usage_in(stated)
-    assert usage is not None
-    assert (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens) == expected
+    for one in (stated, SimpleNamespace(model_dump=lambda **_: stated)):  # of an SDK
+        usage = usage_in(one)
+        assert usage is not None
+        assert (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens) == expected
 
 
 def test_lhar_without_bodies_shows_the_composition() -> None:

@@ -30,6 +30,7 @@ from tokenbox.errors import (
     shown,
 )
 from tokenbox.integers import plain, token_budget
+from tokenbox.records import AsRecord
 from tokenbox.tokenizers.registry import as_tokenizer
 from tokenbox.tokenizers.utf8 import utf8
 from tokenbox.worth.documents import Document, PieceSpan
@@ -173,7 +174,7 @@ def _attributes(value: object) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectedChunk:
+class SelectedChunk(AsRecord):
     """The decision for a chunk. ``form``: 0 is its text, 1 its first shorter form, ...; None: not shown.
 
     ``size``: the tokens of the form, without the separator. ``copy_of``: the chunk that it duplicates.
@@ -189,7 +190,7 @@ class SelectedChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(AsRecord):
     """A selection. ``total`` is the count of the whole ``text``; it is never over ``budget``.
 
     ``gap_permille``: an upper bound of the distance from an optimal selection's worth, in thousandths of it.

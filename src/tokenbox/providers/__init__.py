@@ -45,6 +45,7 @@ from tokenbox.providers.provider import Provider, tokenize_supported
 from tokenbox.providers.server import Capabilities
 from tokenbox.providers.stream import ChatStream
 from tokenbox.providers.target import ApiKey, Bounds, Target
+from tokenbox.providers.usage import usage_in
 
 __all__ = [
     "AnswerTooLarge",
@@ -88,4 +89,5 @@ __all__ = [
     "kind_names",
     "register_kind",
     "tokenize_supported",
+    "usage_in",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tokenbox.content.parts import as_plain
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers.shapes import at, count_at
 
@@ -56,6 +57,29 @@ MESSAGES: Final = UsageKeys(
     runs="iterations",
 )
 
+GEMINI: Final = UsageKeys(
+    ("prompt_token_count", "tool_use_prompt_token_count"),
+    "candidates_token_count",
+    ("cached_content_token_count",),
+    "thoughts_token_count",
+    "",
+)
+GEMINI_JSON: Final = UsageKeys(
+    ("promptTokenCount", "toolUsePromptTokenCount"),
+    "candidatesTokenCount",
+    ("cachedContentTokenCount",),
+    "thoughtsTokenCount",
+    "",
+)
+# Its ``inputTokens`` exclude what was read from a cache, or written to one.
+BEDROCK: Final = UsageKeys(
+    ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
+    "outputTokens",
+    ("cacheReadInputTokens",),
+    "",
+    "cacheWriteInputTokens",
+)
+
 
 def usage_of(stated: object, keys: UsageKeys) -> Usage:
     """Return the usage that ``stated`` has; figures that are missing or impossible are unknown.
@@ -85,6 +109,30 @@ def usage_of(stated: object, keys: UsageKeys) -> Usage:
         hour,
         audio=any(count_at(stated, path) for path in keys.audio),
     )
+
+
+def usage_in(stated: object) -> Usage | None:
+    """Return the usage that an answer states, such as ``answer.usage`` of an SDK; None if it states none.
+
+    Of OpenAI's and Anthropic's APIs, of Gemini's (``usage_metadata``) and of Bedrock's Converse.
+    """
+    given = as_plain(stated)
+    if not isinstance(given, dict) or not given:
+        return None
+    if "prompt_tokens" in given:
+        return usage_of(given, CHAT)
+    for keys in (GEMINI, GEMINI_JSON):
+        if keys.input[0] in given:
+            answer, thoughts = count_at(given, keys.output), count_at(given, keys.reasoning)
+            both = None if answer is None else answer + (thoughts or 0)  # the answer is without its thoughts
+            return usage_of({**given, keys.output: both}, keys)
+    if "inputTokens" in given:
+        return usage_of(given, BEDROCK)
+    read, written = given.get("cache_read_input_tokens"), given.get("cache_creation_input_tokens")
+    if read is not None or written is not None or "service_tier" in given:  # Anthropic
+        none = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+        return usage_of(none | {name: value for name, value in given.items() if value is not None}, MESSAGES)
+    return usage_of(given, RESPONSES)
 
 
 def _runs(stated: object, keys: UsageKeys) -> list[dict[str, Any]]:

@@ -19,8 +19,8 @@ from tokenbox.inspect.importers.transcript import (
     mapping,
     text_or_none,
     texts_of,
-    usage_in,
 )
+from tokenbox.providers.usage import usage_in
 
 NAME: Final = "a transcript of Claude Code"
 _ROLES: Final = frozenset({"user", "assistant"})

@@ -21,9 +21,9 @@ from tokenbox.inspect.importers.transcript import (
     mapping,
     text_or_none,
     tokens_or_none,
-    usage_in,
 )
 from tokenbox.ledger.usage import Usage
+from tokenbox.providers.usage import usage_in
 
 if TYPE_CHECKING:
     from tokenbox.inspect.record import PageEntry, PageFrame, PageState

@@ -17,8 +17,8 @@ from tokenbox.inspect.importers.transcript import (
     mapping,
     text_or_none,
     texts_of,
-    usage_in,
 )
+from tokenbox.providers.usage import usage_in
 
 NAME: Final = "a log of requests to OpenAI or Anthropic"
 _REQUESTS: Final = ("request", "request_body", "body", "kwargs")

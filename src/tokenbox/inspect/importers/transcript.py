@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from tokenbox.ledger.usage import Usage, is_count
-from tokenbox.providers.usage import CHAT, MESSAGES, RESPONSES, usage_of
 
 Record = dict[str, Any]
 """A JSON object from an untrusted file."""
@@ -125,16 +124,3 @@ def tokens_or_none(value: object) -> int | None:
 def mapping(value: object) -> Record:
     """Return a JSON object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
-
-
-def usage_in(stated: object) -> Usage | None:
-    """Parse the usage reported by OpenAI's or Anthropic's servers; None if it is missing."""
-    if not isinstance(stated, dict) or not stated:
-        return None
-    if "prompt_tokens" in stated:
-        return usage_of(stated, CHAT)
-    read, written = stated.get("cache_read_input_tokens"), stated.get("cache_creation_input_tokens")
-    if read is not None or written is not None or "service_tier" in stated:  # Anthropic
-        none = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-        return usage_of(none | {name: value for name, value in stated.items() if value is not None}, MESSAGES)
-    return usage_of(stated, RESPONSES)
