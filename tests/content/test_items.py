@@ -736,6 +736,19 @@ def test_a_part_without_a_type_is_not_guessed(message: dict[str, Any]) -> None:
         read_item(message)
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_parts_without_a_type_are_not_followed_without_end(*, strict: bool) -> None:
+    deep: dict[str, Any] = {"text": "x"}
+    for _ in range(5_000):
+        deep = {"toolResult": {"content": [deep]}}
+    cycle: dict[str, Any] = {}
+    cycle["a"] = cycle
+    response = {"functionResponse": {"name": "f", "response": cycle}}
+    for message in ({"content": [deep]}, {"parts": [response]}, {"content": "x", "images": [cycle]}):
+        with pytest.raises(InvalidMessage, match="nested"):
+            read_item({"role": "user", **message}, strict=strict)
+
+
 def test_images_of_ollama() -> None:
     (message,) = read_item({"role": "user", "content": "this?", "images": [PICTURE, "aGk="]}).messages
     assert message.text == "this?"

@@ -40,7 +40,7 @@ def as_plain(value: object) -> Any:  # JSON
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(exclude_none=True)
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         given = {field.name: getattr(value, field.name) for field in fields(value)}
         return {name: as_plain(inner) for name, inner in given.items() if inner is not None}
     return value

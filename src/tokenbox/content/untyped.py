@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tokenbox.content.message import InvalidMessage
+from tokenbox.content.message import MAX_DEPTH, InvalidMessage
 from tokenbox.content.parts import media_of, text_part, texts_in
 
 Given = Mapping[str, Any]
@@ -81,11 +81,13 @@ def _words(key: object) -> str:
     return _WORD.sub("_", str(key)).lower()
 
 
-def _without_bytes(value: Any) -> Any:
+def _without_bytes(value: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise InvalidMessage(f"a message is nested more than {MAX_DEPTH} deep.")
     if isinstance(value, Mapping):
-        return {key: _without_bytes(inner) for key, inner in value.items()}
+        return {key: _without_bytes(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_bytes(inner) for inner in value]
+        return [_without_bytes(inner, depth + 1) for inner in value]
     return base64.b64encode(value).decode() if isinstance(value, bytes | bytearray) else value
 
 
