@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tokenbox.config import KEYS, Level, forget, load, remember
+from tokenbox.config import KEYS, Level, current, forget, load, loading, reload, remember
 from tokenbox.config.errors import ConfigError
 from tokenbox.config.keys import ANY, ValueKind, key_text
 
@@ -288,3 +288,16 @@ def test_what_stands_in_the_state_and_is_not_understood_is_said(tmp_path: Path) 
     assert all(
         "not understood" in problem and "tokenbox config forget" in problem for problem in found.problems
     )
+
+
+def test_a_process_that_works_in_many_folders_keeps_the_settings_of_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reload()
+    for number in range(2 * loading._MAX_KEPT + 1):  # noqa: SLF001  # nobody else sees it
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        assert current() is current()
+    assert len(loading._kept) <= loading._MAX_KEPT  # noqa: SLF001
+    reload()
