@@ -657,3 +657,13 @@ def test_a_sub_that_is_only_announced_is_no_definition() -> None:
     known = BY_NAME[kind_of("Exif.pm", text).outline or ""]
     found = [one.text for one in signatures(text, definitions(text, known), known)]
     assert found == ["sub Later($$)\n", "has name => (is => 'ro');\n"]
+
+
+def test_a_type_after_def_is_no_name_in_groovy() -> None:
+    source = (
+        b"class Label {\n    def List<Part> parts = []\n    def private Buffer text = null\n    def max\n"
+        b"    def show(x) {\n        x\n    }\n}\n"
+    )
+    known = BY_NAME["clike"]
+    found = signatures(source, definitions(source, known), known)
+    assert [one.name for one in found] == ["Label", "parts", "text", "max", "show"]

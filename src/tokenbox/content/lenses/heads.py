@@ -274,7 +274,8 @@ HEADS = (
         "clike",
         "groovy gvy d di vala vapi hx cls as cshtml razor glsl hlsl vert frag comp wgsl metal cl cuh jsligo ceylon chpl",
         _CLASS,
-        rf"{_TYPED}|{_WORDS}|def \"([^\"\n]+)\"|{_CONSTRUCTOR}",
+        rf"{_TYPED}|def (?:(?:private|protected|public|static|final) +)*[A-Z][\w.]*(?:<[^()=\n]*>)?(?:\[\])? (\w+)"
+        rf"|{_WORDS}|def \"([^\"\n]+)\"|{_CONSTRUCTOR}",
         ends=_BRACE,
     ),
     Heads(
