@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import add, gt
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
-from tokenbox.compose.columns import contents_of
+from tokenbox.compose.columns import SectionColumns, contents_of
 from tokenbox.compose.counting import Counter
 from tokenbox.compose.parts import AdditiveWhole, Parts
 from tokenbox.compose.reuse import MEASUREMENTS
@@ -318,12 +318,6 @@ def checked_total(whole: Parts, pieces: Sequence[str]) -> int:
     return whole.counter.whole("".join(pieces))
 
 
-class _Bare(NamedTuple):
-    """A text to price. It has the one attribute of a section that pricing uses."""
-
-    content: str
-
-
 def joined_total(
     texts: Sequence[str], separator: str, tokenizer: Tokenizer, sizes: Sequence[int] | None
 ) -> int:
@@ -333,7 +327,8 @@ def joined_total(
     """
     proven = sizes is not None and getattr(tokenizer, "cuts_proven", False)
     if isinstance(tokenizer, AdditiveTokenizer) or proven:
-        parts = cast("Sequence[Section]", [_Bare(text) for text in texts])
+        contents = list(texts)
+        parts = SectionColumns({"id": contents, "content": contents})
         try:
             whole = exact_whole(parts, separator, Counter(tokenizer), sizes)
         except NotSeamable:
