@@ -8,7 +8,8 @@ proxy hold ``openai.previousResponseId`` and ``google.cachedContent``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.message import Place, path_of
@@ -132,7 +133,7 @@ def _adding_field(body: Mapping[str, Any], api: Api, seen: Collection[str]) -> s
     if isinstance(body.get("prompt"), dict) and api not in PROMPTED and "prompt" not in seen:
         return "prompt names a text that the server keeps"
     for place, name, value in fields_in(body):
-        does = None if len(name) > _LONGEST_NAME else _effect(name)
+        does = _effect(name)
         if does is None or _is_off(name, value):
             continue
         words, may_be_seen = does
@@ -196,9 +197,14 @@ def scales_images(name: str) -> bool:
     return not _SCALING.isdisjoint(words_of(name))
 
 
-def words_of(name: str) -> list[str]:
+def words_of(name: str) -> Sequence[str]:
     """Return the words of a field's name, in lower case, in any notation."""
-    return [word.lower() for word in _WORD_START.split(name) if word]
+    return _split(name) if len(name) <= _LONGEST_NAME else ()
+
+
+@lru_cache(maxsize=2_048)
+def _split(name: str) -> tuple[str, ...]:
+    return tuple([word.lower() for word in _WORD_START.split(name) if word])
 
 
 def _repeating_field(body: Mapping[str, Any], seen: Collection[str], messages: int) -> str | None:

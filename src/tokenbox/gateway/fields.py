@@ -205,11 +205,11 @@ def routing_field(body: Mapping[str, Any]) -> str | None:
         if value is not None and is_operators(key):
             return key
     for place, name, value in fields_in(body):
-        path = path_of(place)
-        names_models = isinstance(value, (dict, list, str)) and bool(value) and path not in FALLBACKS
         words = words_of(name)
-        if names_models and not _FALLBACK_WORDS.isdisjoint(words) and "token" not in words:
-            return path
+        if _FALLBACK_WORDS.isdisjoint(words) or "token" in words:
+            continue
+        if isinstance(value, (dict, list, str)) and value and path_of(place) not in FALLBACKS:
+            return path_of(place)
     return None
 
 
