@@ -87,3 +87,7 @@ def test_the_distance_from_the_best_is_rounded_up() -> None:
     assert Choice((), 0, worth=2_999, bound=3_000).gap_permille == 1
     assert Choice((), 0, worth=2_250, bound=3_000).gap_permille == 250
     assert Choice((), 0, worth=3_000, bound=3_000).gap_permille == 0
+
+
+def test_what_costs_nothing_is_part_of_the_bound() -> None:
+    assert relaxed([(0, 5), (2, 4)], 1) == 7
