@@ -528,3 +528,36 @@ def test_a_small_hole_of_a_large_budget_is_not_filled_with_older_messages() -> N
         window.append(ItemKind.USER, size)
     limits = WindowLimits(None, budget, budget, None, frozenset((Reduce.CUT, Reduce.EXCHANGES)), 0)
     assert plan(window, limits, NoShorterForms()).total == budget - 95
+
+
+class MasksToTen(NoShorterForms):
+    def masked(self, number: int) -> int | None:
+        return 10
+
+
+def test_a_result_is_restored_into_room_that_it_fills_exactly() -> None:
+    window = Window()
+    question = window.append(ItemKind.USER, 90)
+    call = window.append(ItemKind.CALL, 1, calls=1)
+    window.append(ItemKind.RESULT, 100, call=call)
+    window.append(ItemKind.ANSWER, 1)
+    limits = WindowLimits(None, 102, 102, None, frozenset((Reduce.MASK,)), 0)
+    enforce(window, limits, MasksToTen())
+    window.drop(question)
+    window.commit(reduction.plan_restored(window, limits, MasksToTen()))
+    assert window.total == 102
+
+
+def test_what_leaves_for_the_number_of_turns_is_not_freed_for_the_budget() -> None:
+    window = Window()
+    for _ in range(3):
+        window.append(ItemKind.USER, 5)
+    made = plan(window, WindowLimits(1, None, 0), NoShorterForms())
+    assert (made.total, made.freed) == (5, 0)
+
+
+def test_a_round_that_cannot_be_sent_does_not_have_to_stay() -> None:
+    window = Window()
+    window.append(ItemKind.USER, 1)
+    window.give_up_waiting(window.append(ItemKind.CALL, 5, calls=1))
+    assert window.must_stay() == 1

@@ -25,7 +25,7 @@ from tokenbox.proof import Budget, Sourced
 from tokenbox.proof.archive import ArchiveFiles, archived
 from tokenbox.proof.bundle import INPUTS, MANIFEST, VOLATILE, file_record, volatile_start
 from tokenbox.proof.contents import differences, read_contents
-from tokenbox.proof.errors import BundleInvalid
+from tokenbox.proof.errors import BundleInvalid, SignatureInvalid
 from tokenbox.proof.verify import MemoryFiles, verify
 
 ROOT = Path(__file__).parents[2]
@@ -197,6 +197,12 @@ def test_another_file_with_its_own_manifest_needs_its_own_volatile() -> None:
     data = canonical(manifest)
     found = problem({**files, MANIFEST: data, INPUTS: other}, hashlib.sha256(data).hexdigest())
     assert found.file == VOLATILE
+
+
+def test_a_bundle_without_signatures_is_not_signed_by_no_keys() -> None:
+    bundle_id, files = files_of(layout_evidence())
+    with pytest.raises(SignatureInvalid, match="not signed"):
+        verify(MemoryFiles(files), bundle_id, [])
 
 
 def test_a_file_that_has_grown_is_not_hashed() -> None:
