@@ -402,3 +402,9 @@ def test_a_mark_behind_the_tools_says_that_the_system_prompt_changes() -> None:
     ):
         first = plan({**anthropic(system=system), "tools": tools}).breakpoints[0]
         assert first.why == why
+
+
+def test_breakpoints_are_in_the_order_of_the_prompt() -> None:
+    made = plan(anthropic(turns=12), before=anthropic(turns=2))
+    assert len(made.breakpoints) > 2
+    assert [one.tokens for one in made.breakpoints] == sorted(one.tokens for one in made.breakpoints)

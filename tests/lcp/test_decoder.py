@@ -10,7 +10,7 @@ import pytest
 
 from tests.lcp.wire import CODE, COMPRESSED_HEADER, END, HEADER, frame, nested, number, pack, run, varint
 from tokenbox.content.block_kinds import Lang
-from tokenbox.content.blocks import CodeBlock, FileTreeBlock, UnknownBlock
+from tokenbox.content.blocks import CodeBlock, FileTreeBlock, LineRange, UnknownBlock
 from tokenbox.errors import TokenboxError
 from tokenbox.lcp import BlockEvent, Decoder, EndEvent, Event, Frame, Header, HeaderEvent, Limits, decode
 from tokenbox.lcp.errors import (
@@ -292,3 +292,10 @@ def test_a_summary_may_be_all_that_an_unknown_block_has() -> None:
     body = varint(len(summary)) + summary
     (block,) = decode(pack(frame(0x7E, body, HAS_SUMMARY))).blocks
     assert block == UnknownBlock(0x7E, b"", summary="all of it")
+
+
+def test_a_line_number_has_32_bits() -> None:
+    last = 2**32 - 1
+    (block,) = decode(pack(frame(1, CODE + number(4, last) + number(5, last)))).blocks
+    assert isinstance(block, CodeBlock)
+    assert block.lines == LineRange(last, last)
