@@ -16,6 +16,7 @@ import pytest
 from tests import loops
 from tests.gateway.attacks import CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, RESPONSES, WINDOW
 from tokenbox.catalog import Figure
+from tokenbox.compose.requests import By, Count
 from tokenbox.conversation.calibration import Calibration
 from tokenbox.gateway.admission import Counted, judge
 from tokenbox.gateway.calls import read_call
@@ -555,11 +556,18 @@ def test_a_field_that_is_named_like_an_output_limit_is_reserved(more: dict[str, 
         {"metadata": {"max_tokens": 9_000}, "tools": [{"name": "f", "input_schema": {"max_length": 9_000}}]},
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"maxLength": 9_000}}}},
         {"provider": {"max_price": {"prompt": 1}}, "max_context_tokens": 9_000},
+        {"nvext": {"guided_json": {"properties": {"max_tokens": {"type": "integer"}}}}},
     ],
     ids=str,
 )
 def test_other_limits_are_no_output_limits(more: dict[str, Any]) -> None:
     assert read(**more).max_output == 5
+
+
+def test_a_request_without_an_answer_has_no_output_limit() -> None:
+    call = read(EMBEDDINGS, max_tokens={"a": 1})
+    count = Counted(Count(2, exact=True, at_most=2, by=By.SERVER), "it")
+    assert judge(call, count, resolve("m"), Mode.ENFORCE).reserved == 0
 
 
 @pytest.mark.parametrize("key", ["numResults", "candidateCount", "num_completions"])

@@ -159,6 +159,10 @@ def test_under_a_quota_0_is_no_limit_of_output_that_any_server_could_take_for_no
         ({"max_tokens": 5, "n_predict": -1}, 40),
         ({"enable_thinking": True}, 40),
         ({"max_tokens": -1}, 40),
+        # A server that does not read these writes on.
+        ({"providerOptions": {"x": {"maxTokens": 5}}}, 40),
+        ({"providerOptions": {"x": {"maxTokens": 900}}}, 900),
+        ({"options": {"num_predict": 5}, "max_tokens": 7}, 7),
     ],
 )
 def test_a_field_without_a_limit_lowers_no_other(more: dict[str, Any], reserved: int) -> None:
@@ -180,6 +184,7 @@ def test_a_field_without_a_limit_lowers_no_other(more: dict[str, Any], reserved:
         ({"enable_thinking": True}, {"max_tokens": 495, "thinking_budget": 495}),
         ({"max_tokens": -1}, {"max_tokens": 990}),
         ({"num_predict": 7}, {"max_tokens": 7, "num_predict": 7}),
+        ({"nvext": {"guided_json": {"maxLength": 5}}}, {"max_tokens": 990}),
         ({"max_tokens": 30, "enable_thinking": True, "thinking_budget": 5}, {"thinking_budget": 5}),
     ],
 )

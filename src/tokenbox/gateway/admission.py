@@ -166,10 +166,8 @@ def judge(
     At least one token is reserved, as servers refuse a prompt that fills the window. If the server that
     counts did not answer, the upper bound decides; input that could not be counted has no bound.
     """
-    stated = call.max_output
-    if stated is None or call.is_endless:
-        stated = max(stated or 0, model.output_reserve or 0)
-    reserved = max(1, stated) if call.protocol.output_keys else 0
+    least = model.output_reserve if call.is_endless else None
+    reserved = max(1, call.max_output or 0, least or 0) if call.protocol.output_keys else 0
     prompts = len(call.prompts) if call.protocol.takes_prompts else 1
     if model.context_window is None and model.max_input is None:
         return Admission(counted, reserved, model, mode, None, prompts)
@@ -217,7 +215,7 @@ def with_output_limit(
         return call, admission
     room = None if admission.remaining is None else admission.reserved + admission.remaining
     default = _within(room, 2 if call.thinks_endlessly else 1)
-    own = default if call.max_output is None else max(1, call.max_output)
+    own = max(1 if call.is_limited else default, call.max_output or 0)
     # -1 is no limit, and some servers take 0 for none.
     values = {-1: max(own, default), 0: own}
     stated = [(name, call.body[name]) for name in call.protocol.output_keys if name in call.body]

@@ -98,10 +98,17 @@ class ApiCall:
         return self.input if isinstance(self.input, list) else [self.input]
 
     @property
+    def is_limited(self) -> bool:
+        """Whether a field limits the output. One in an object does not: it only raises what is reserved."""
+        keys = (*self.protocol.output_keys, *OTHER_LIMITS)
+        return any(self.body.get(key) not in (None, _UNLIMITED) for key in keys)
+
+    @property
     def is_endless(self) -> bool:
-        """Whether a field lifts the limits of others: -1, or reasoning without a limit."""
+        """Whether no field is a limit, or one lifts the others: -1, or reasoning without a limit."""
         keys = self.protocol.output_keys
-        return self.thinks_endlessly or any(self.body.get(key) == _UNLIMITED for key in keys)
+        lifted = any(self.body.get(key) == _UNLIMITED for key in keys)
+        return lifted or self.thinks_endlessly or not self.is_limited
 
     @property
     def thinks_endlessly(self) -> bool:

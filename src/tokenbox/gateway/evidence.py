@@ -77,7 +77,7 @@ def _result(_: Arguments, decision: ProofDecision) -> dict[str, Any]:
         "budget": Budget(
             Sourced(admission.budget),
             Sourced(model.context_window, model.sources.get("context_window")),
-            Sourced(admission.reserved, "request" if original.max_output is not None else "policy"),
+            Sourced(admission.reserved, "request" if original.is_limited else "policy"),
             Sourced(weight_text(model.headroom), "policy"),
             Sourced(model.max_input, model.sources.get("max_input")),
         ),

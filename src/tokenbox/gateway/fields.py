@@ -193,8 +193,8 @@ def _check_spelling(value: Mapping[str, Any], by_folded: Mapping[str, str], name
 def output_limits(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the path and the value of each field that is named like an output limit."""
     for place, name, value in fields_in(body):
-        if isinstance(place, tuple) and place[0] in _OTHER_KINDS:
-            continue
+        if isinstance(place, tuple) and (place[0] in _OTHER_KINDS or isinstance(value, (dict, list))):
+            continue  # no limit: what is read or thought, or a property of that name in a schema
         if _OUTPUT_LIMIT.fullmatch("_".join(words_of(name))):
             yield path_of(place), value
 
