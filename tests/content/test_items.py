@@ -732,8 +732,17 @@ def test_an_old_text_among_parts_without_a_type_is_shortened() -> None:
     ],
 )
 def test_a_part_without_a_type_is_not_guessed(message: dict[str, Any]) -> None:
-    with pytest.raises(InvalidMessage, match="is not a part"):
+    (key,) = message.keys() & {"parts", "content"}
+    with pytest.raises(InvalidMessage, match=rf"^{key}\[{len(message[key]) - 1}\] is not a part"):
         read_item(message)
+
+
+@pytest.mark.parametrize("role", [["user"], {"name": "user"}])
+def test_a_role_that_is_no_text_beside_parts_without_a_type(role: object) -> None:
+    message = {"role": role, "parts": [{"text": "hi"}]}
+    with pytest.raises(InvalidMessage, match="role"):
+        read_item(message)
+    assert read_item(message, strict=False).text == read_item({"parts": [{"text": "hi"}]}).text == "hi"
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -19,8 +19,8 @@ from tokenbox.content.parts import media_of, text_part, texts_in
 Given = Mapping[str, Any]
 Parts = list[dict[str, Any]]
 
-# Gemini's roles, and the message without one.
-_ROLES: Final = {"model": "assistant", "function": "user", "tool": "user", None: "user"}
+# Gemini's roles. A message without one is the user's.
+_ROLES: Final = {"model": "assistant", "function": "user", "tool": "user"}
 # Keys beside that of the part: they tell how a part is shown, or are signed for the server.
 _BESIDE: Final = re.compile(r"type|thought(_signature)?|media_\w+|\w+_metadata")
 _WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -44,10 +44,13 @@ def with_types(given: Given) -> tuple[Given, Given] | None:
     if not isinstance(parts, list | tuple) or not (key == "parts" or any(map(_is_untyped, parts))):
         return None
     plain = {**given, key: _without_bytes(parts)}
-    role = given.get("role")
     typed = {name: value for name, value in plain.items() if name != key}
-    typed["role"] = _ROLES.get(role, role) if key == "parts" else role
-    typed["content"] = [shown for place, part in enumerate(plain[key]) for shown in _typed(part, place)]
+    if key == "parts":
+        role = "user" if given.get("role") is None else given["role"]
+        typed["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
+    typed["content"] = [
+        shown for place, part in enumerate(plain[key]) for shown in _typed(part, f"{key}[{place}]")
+    ]
     return typed, plain
 
 
@@ -55,7 +58,7 @@ def _is_untyped(part: object) -> bool:
     return isinstance(part, Mapping) and "type" not in part and any(_words(key) in _PARTS for key in part)
 
 
-def _typed(part: object, place: int) -> Parts:
+def _typed(part: object, place: str) -> Parts:
     if isinstance(part, Mapping):
         if isinstance(part.get("type"), str):
             return [{**part}]
@@ -69,7 +72,7 @@ def _typed(part: object, place: int) -> Parts:
             if shown is not None:
                 return _as_thought(shown) if given.get("thought") else shown
     raise InvalidMessage(
-        f'parts[{place}] is not a part such as {{"text": "hi"}}; it has one of {", ".join(_PARTS)}.'
+        f'{place} is not a part such as {{"text": "hi"}}; it has one of {", ".join(_PARTS)}.'
     )
 
 
@@ -108,7 +111,7 @@ def _gemini_result(result: Given) -> Parts:
     response = result.get("response")
     shown = [
         text_part(_only_text(response)[1]),
-        *(one for part in result.get("parts") or () for one in _typed(part, 0)),
+        *(one for part in result.get("parts") or () for one in _typed(part, "a response's part")),
     ]
     return [
         {"type": "tool_result", "tool_use_id": result.get("id"), "name": result.get("name"), "content": shown}
@@ -125,7 +128,7 @@ def _only_text(response: object) -> tuple[str, str]:
 
 
 def _bedrock_result(result: Given) -> Parts:
-    shown = [one for part in result["content"] for one in _typed(part, 0)]
+    shown = [one for part in result["content"] for one in _typed(part, "a result's part")]
     return [{"type": "tool_result", "tool_use_id": result.get("toolUseId"), "content": shown}]
 
 
