@@ -791,6 +791,18 @@ def test_tools_of_gemini_and_bedrock() -> None:
         assert not verbatim
 
 
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"toolSpec": {"name": "f", "inputSchema": {"json": SCHEMA, "extra": "hidden"}}},
+        {"functionDeclarations": [{"name": "f", "parameters": "hidden", "parametersJsonSchema": SCHEMA}]},
+    ],
+    ids=str,
+)
+def test_nothing_beside_the_schema_of_a_tool_is_lost(tool: dict[str, Any]) -> None:
+    assert "hidden" in read_request([], tools=[tool]).texts()
+
+
 def test_tool_objects_of_libraries() -> None:
     named = {"name": "f", "description": "d"}
     objects = [

@@ -87,15 +87,16 @@ def functions_in(tool: Given) -> list[Given]:
 
 
 def _plain(tool: Given) -> Given:
-    """Return a tool with its schema in ``parameters``, where Gemini and Bedrock have it at other keys."""
+    """Return a tool with its schema in ``parameters``, where Gemini and Bedrock have it at other keys.
+
+    What stands beside the schema stays: a server may show it.
+    """
     found = next((key for key in _SCHEMA_KEYS if isinstance(tool.get(key), Mapping)), None)
-    if found is None:
+    if found is None or "parameters" in tool:
         return tool
     schema = tool[found]
-    return {
-        **{key: value for key, value in tool.items() if key != found},
-        "parameters": schema.get("json", schema),
-    }
+    parameters = schema["json"] if schema.keys() == {"json"} else schema
+    return {**{key: value for key, value in tool.items() if key != found}, "parameters": parameters}
 
 
 def json_schema_of(form: Any) -> Any:
