@@ -184,7 +184,7 @@ _KEYS = {
     "CockroachDB Key": r"CCDB1_[A-Za-z0-9]{22}_[A-Za-z0-9]{40}",
     "OneSignal Key": r"os_v2_(?:app|org)_[a-z2-7]{100,}",
     "eBay Key": r"PRD-[0-9a-f]{12}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}(?![0-9a-f])",
-    "1Password Secret Key": r"A3-[A-Z0-9]{6}-[A-Z0-9]{11}-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}",
+    "1Password Secret Key": r"A3-(?=[A-Z-]*[0-9])[A-Z0-9]{6}-[A-Z0-9]{11}(?:-[A-Z0-9]{5}){3}",
     "Wix Key": r"IST\.eyJ[\w-]{100,}\.[\w-]+\.[\w-]+",
     "Yandex Token": r"t1\.[A-Za-z0-9_-]{20,}={0,2}\.[A-Za-z0-9_-]{86}={0,2}",
     "Grafana API Key": r"eyJrIjoi[A-Za-z0-9]{70,}={0,2}",
@@ -217,7 +217,7 @@ _RANDOM = (
 _WORDS = "(?:sk|secret|secret-token|token|live|prod|production|apikey)"
 # Those that begin with no mark of their own, or are secrets only in some lines: a pattern that the line must
 # match (ignoring case), and the secret's own.
-KEYS_IN_LINES = {
+_KEYS_IN_LINES = {
     "AWS Secret Key": (
         r"aws_secret_access_key ?= ?[a-z0-9/+]{40}",
         (
@@ -251,8 +251,9 @@ KEYS_IN_LINES = {
     "Named Key": (
         rf"{_WORDS}[_:-](?:[\w-]{{27}}|[0-9a-f]{{8}}-)",
         (
-            rf"(?:[a-z0-9]{{1,12}}[_-]){{0,3}}{_WORDS}[_:-](?:[a-z0-9]{{1,12}}[_-]){{0,3}}"
-            rf"(?:[0-9a-f]{{32,}}|{_UUID}|(?=[\w-]*[0-9][\w-]*[A-Z])(?=[\w-]*[A-Z][\w-]*[0-9])[\w-]{{27,}})(?![\w-])"
+            rf"(?:[a-z0-9]{{1,12}}[_-]){{0,3}}{_WORDS}[_:-]"
+            rf"(?:(?:[a-z0-9]{{1,12}}[_-]){{0,3}}(?:[0-9a-f]{{32,}}|{_UUID})(?![\w-])|(?=[\w-]{{27,256}}(?![\w-]))"
+            r"(?=[A-Za-z_-]*[0-9][a-z0-9_-]*[A-Z])(?=[a-z0-9_-]*[A-Z][A-Za-z_-]*[0-9])[\w-]+)"
         ),
     ),
     "Helicone Key": (r"sk-helicone-", r"sk-helicone-[a-z0-9]{7}(?:-[a-z0-9]{7}){3}"),
@@ -297,7 +298,7 @@ def _line_with(key: str) -> str:
 
 
 # The pattern of the line, and of the secret.
-KEYS = {**{kind: (_line_with(key), key) for kind, key in _KEYS.items()}, **KEYS_IN_LINES}
+KEYS = {**{kind: (_line_with(key), key) for kind, key in _KEYS.items()}, **_KEYS_IN_LINES}
 
 # Secrets known by what stands before them: a pattern for the line (ignoring case), and for google-re2 one
 # whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a

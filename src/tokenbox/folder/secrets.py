@@ -27,7 +27,6 @@ from tokenbox.folder.secret_shapes import (
     BY_FILE,
     CONTEXTS,
     KEYS,
-    KEYS_IN_LINES,
     PASSWORDS,
     SHORTEST,
 )
@@ -70,7 +69,8 @@ DETECTORS = {
 # that the detector finds and `_is_no_secret` accepts (tests/pack/test_secrets.py compares the results).
 _TYPE = r":\s*[&'?\w.<>\[\] |]{1,40}="
 _AFTER_NAME = (
-    rf"\w*[\]'\"]{{0,2}}(?:\[[0-9]*\])?\s*(?:{_TYPE}|:=|=>|[!=]{{1,3}}|:)\s*(?:@|[bru]{{1,2}}(?=[\"']))?"
+    rf"\w{{0,60}}[\]'\"]{{0,2}}(?:\[[0-9]*\])?\s*"
+    rf"(?:{_TYPE}|:=|=>|[!=]{{1,3}}|:)\s*(?:@|[bru]{{1,2}}(?=[\"']))?"
 )
 _NEEDS = {
     "AWSKeyDetector": r"(?:a3t[a-z0-9]|abia|acca|akia|asia)[0-9a-z]{16}|aws.*['\"][0-9a-z/+]{40}['\"]",
@@ -85,7 +85,7 @@ _NEEDS = {
 # For the keyword detector: a name, an assignment or comparison, and a digit in the value. The value is in
 # quotes, before the name in a comparison, or (in the files named below) bare.
 _KEYWORD_NEEDS = (
-    r"(?:{name})(?:{after}[\"'`]|\w*(?:.assign)?\(\"|\S{{0,50}}\s*[\"'`](?=[^\"']*[\"'`];))"
+    r"(?:{name})(?:{after}[\"'`]|\w{{0,60}}(?:.assign)?\(\"|\S{{0,50}}\s*[\"'`](?=[^\"']*[\"'`];))"
     r"[^\"']*[0-9][^\"']*[\"'`]"
     r"|[\"'`][^\"']*[0-9][^\"']*[\"'`]\s*[!=]{{2,3}}\s*\w*(?:{name})"
 )
@@ -266,19 +266,22 @@ def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
     return found
 
 
-@cache
-def _keys() -> dict[str, tuple[re.Pattern[bytes] | None, re.Pattern[str]]]:
-    """Return the patterns of the keys by kind: compiled on first use, as few folders have a line for them.
+def _kinds_in(line: bytes) -> list[str]:
+    """Return the kinds of keys of our own table that a line may contain."""
+    if _key_lines().search(line) is None:  # most lines are here for a detector's word
+        return []
+    kinds = tuple(KEYS)
+    return [kinds[number] for number in _kinds_of_lines().Match(line)]
 
-    Before it the pattern of its line, where that has more than the key.
-    """
-    return {
-        kind: (
-            _without_case([line]) if kind in KEYS_IN_LINES else None,
-            re.compile(_BEFORE + value, re.ASCII),
-        )
-        for kind, (line, value) in KEYS.items()
-    }
+
+@cache
+def _kinds_of_lines() -> re2.Set:
+    return _set_of(line for line, _ in KEYS.values())
+
+
+@cache
+def _key(kind: str) -> re.Pattern[str]:
+    return re.compile(_BEFORE + KEYS[kind][1], re.ASCII)
 
 
 @cache
@@ -300,8 +303,7 @@ def _by_file(path: str) -> re.Pattern[bytes] | None:
 def _needs_detectors(line: str, path: str) -> bool:
     """Return whether the line passes the second filter."""
     data = line.encode("utf-8", "surrogateescape")
-    # The cheap pattern goes first: most lines are here for a detector's word.
-    if _key_lines().search(data) is not None and any(key.search(line) for _, key in _keys().values()):
+    if any(_key(kind).search(line) for kind in _kinds_in(data)):
         return True
     if _any_context().search(data) is not None:
         return True
@@ -315,11 +317,7 @@ def _needs_detectors(line: str, path: str) -> bool:
 @cache
 def _detectors_in() -> re2.Set:
     """Return what finds in a line the numbers of the detectors whose first pattern matches."""
-    found = re2.Set.SearchSet(_ignoring_case())
-    for pattern in DETECTORS.values():
-        found.Add(pattern)
-    found.Compile()
-    return found
+    return _set_of(DETECTORS.values())
 
 
 @cache
@@ -346,6 +344,15 @@ def _line_filter() -> re.Pattern[bytes]:
     """Return the pattern of lines that may contain a secret."""
     ours = (line for line, _ in (*KEYS.values(), *CONTEXTS.values()))
     return _without_case([*DETECTORS.values(), *ours])
+
+
+def _set_of(patterns: Iterable[str]) -> re2.Set:
+    """Return what finds in a line the numbers of the patterns that match."""
+    found = re2.Set.SearchSet(_ignoring_case())
+    for pattern in patterns:
+        found.Add(pattern)
+    found.Compile()
+    return found
 
 
 def _without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
@@ -387,10 +394,10 @@ def _known_shapes(
 ) -> Iterator[_Finding]:
     """Yield the secrets that our own patterns find in a line."""
     data = line.encode("utf-8", "surrogateescape")
-    for kind, (around, key) in _keys().items() if _key_lines().search(data) else ():
+    for kind in _kinds_in(data):
         if in_test and kind in ANY_SERVICE:  # an id of a test looks random, too
             continue
-        for match in key.finditer(line) if around is None or around.search(data) else ():
+        for match in _key(kind).finditer(line):
             if kind != "Authorization Header" or not made_up.is_fictitious_login(match[0], in_test=in_test):
                 yield _Finding(kind, match[0])
     if by_file is not None and (own := by_file.search(data)):
