@@ -46,7 +46,7 @@ class Parts(LayoutWhole):
     """The whole without pricing, the base class of all pricings.
 
     A subclass computes the total. It handles every change in ``put`` (a section gets a new text) and
-    ``_append`` (a section gets an extra item). ``ranked``: the sections to lay out, if the others are dropped
+    ``_append`` (a section gets extra items). ``ranked``: the sections to lay out, if the others are dropped
     whatever happens; these have no text and the size 0.
     """
 
@@ -76,12 +76,14 @@ class Parts(LayoutWhole):
     pricing: str
     priced = "sections"
     """What is priced, as an error names it."""
+    gallops = False
+    """Whether extra items are tried 1, 2, 4 ... at once: each count reads the section from its start."""
 
     def put(self, i: int, text: str, size: int) -> None:
         """Replace the text of a section with one of this size."""
         raise NotImplementedError
 
-    def _append(self, i: int, item: str) -> None:
+    def _append(self, i: int, text: str) -> None:
         raise NotImplementedError
 
     @property
@@ -127,13 +129,17 @@ class Parts(LayoutWhole):
     def extend(self, i: int, at_most: int, ceiling: int | None = None, at_least: int = 0) -> int:
         start, items, goal = self.taken.get(i, 0), self.sections[i].extra, self.total + at_most
         unextended, taken = self.state(i), start
-        for item in items[start:]:
-            before = self.state(i)
-            self._append(i, item)
+        step, growing = 1, self.gallops
+        while step and taken < len(items):
+            before, tried = self.state(i), items[taken : taken + step]
+            if text := self.separator.join(filter(None, tried)):
+                self._append(i, text)
             if self.total > goal or (ceiling is not None and self.sizes[i] > ceiling):
                 self.revert(i, before)
-                break
-            taken += 1
+                step, growing = step // 2, False
+            else:
+                taken += len(tried)
+                step = 2 * step if growing else step // 2 if self.gallops else 1
         if self.sizes[i] < at_least:
             self.revert(i, unextended)
             return 0
@@ -225,6 +231,8 @@ class LinearWhole(Parts):
     A subclass defines the weight of a text, and the count of a weight.
     """
 
+    gallops = True
+
     @abstractmethod
     def _weigh(self, i: int, text: str, size: int) -> int:
         """Return the weight of a section with this text of this size."""
@@ -267,10 +275,9 @@ class LinearWhole(Parts):
         self._sum += weight - self._weights[i]
         self.texts[i], self.sizes[i], self._weights[i] = text, size, weight
 
-    def _append(self, i: int, item: str) -> None:
-        if item:
-            text = self.texts[i] + self.separator + item if self.texts[i] else item
-            self.put(i, text, self.counter.count(text))
+    def _append(self, i: int, text: str) -> None:
+        text = self.texts[i] + self.separator + text if self.texts[i] else text
+        self.put(i, text, self.counter.count(text))
 
     def _price(self, weight: int, live: int) -> int:
         return self._count_of(weight + self._join * (live - 1)) if live else 0

@@ -139,8 +139,6 @@ class SeamedWhole(Parts):
             self._link(i)
 
     def _append(self, i: int, item: str) -> None:
-        if not item:
-            return
         own, size = self.texts[i], self.counter.count(item)
         if own:
             head = self._cuts([item])[0][0]
