@@ -99,11 +99,8 @@ class Life:
             self.waiting = None
         item.waiting = waiting
         call = None if item.round is None else self.items.index(item.round)
-        answers = 0 if begins else 1
         kind = begins or KINDS[item.kind]
-        number = self.window.append(
-            kind, item.full, calls=waiting, call=call, answers=answers, media=item.media
-        )
+        number = self.window.append(kind, item.full, call=call, answers=begins is None, media=item.media)
         self.items.append(item)
         self.left.append(item)
         assert self.items[number] is item
@@ -406,10 +403,9 @@ def test_vector(vector: dict[str, Any]) -> None:
     """
     assert set(vector) <= KEYS | RESULT_KEYS
     window = Window(vector.get("base", 0))
-    calls = [message[2] for message in vector["messages"] if len(message) > 2]
-    for number, (kind, size, *call) in enumerate(vector["messages"]):
+    for kind, size, *call in vector["messages"]:
         name = kind.rstrip("*")
-        window.append(KINDS[name], size, calls=calls.count(number), call=call[0] if call else None)
+        number = window.append(KINDS[name], size, call=call[0] if call else None)
         if kind.endswith("*"):
             window.pin(number)
     budget = vector.get("budget")
@@ -437,7 +433,7 @@ def test_the_rounds_of_a_long_exchange_are_not_searched_at_each_reduction() -> N
         window = Window()
         window.append(ItemKind.USER, 10)
         for _ in range(rounds):
-            call = window.append(ItemKind.CALL, 20, calls=1)
+            call = window.append(ItemKind.CALL, 20)
             window.append(ItemKind.RESULT, 100, call=call)
         for _ in range(rounds):
             list(window.eviction_candidates(frozenset(Reduce), (), keep_last=True))
@@ -452,7 +448,7 @@ def test_rounds_without_a_question_are_left_out_in_linear_time() -> None:
         window = Window()
         window.append(ItemKind.USER, 600)
         for _ in range(rounds):
-            call = window.append(ItemKind.CALL, 20, calls=1)
+            call = window.append(ItemKind.CALL, 20)
             window.append(ItemKind.RESULT, 100, call=call)
         window.append(ItemKind.ANSWER, 5)
         window.append(ItemKind.USER, 5)
@@ -467,7 +463,7 @@ def agent(rounds: int, mark: int) -> tuple[Window, WindowLimits]:
     window = Window()
     window.append(ItemKind.USER, 10)
     for _ in range(rounds):
-        call = window.append(ItemKind.CALL, 5, calls=1)
+        call = window.append(ItemKind.CALL, 5)
         window.append(ItemKind.RESULT, 5, call=call)
     budget = 10 * (rounds + 1) - 100
     return window, WindowLimits(None, budget, mark, None, frozenset((Reduce.ROUNDS,)), 0)
@@ -511,7 +507,7 @@ class CutsToAnySize(NoShorterForms):
 
 def test_a_result_that_is_cut_twice_keeps_the_size_of_its_full_text() -> None:
     window = Window()
-    call = [window.append(ItemKind.USER, 1), window.append(ItemKind.CALL, 1, calls=1)][1]
+    call = [window.append(ItemKind.USER, 1), window.append(ItemKind.CALL, 1)][1]
     result = window.append(ItemKind.RESULT, 400, call=call)
     window.append(ItemKind.ANSWER, 1)
     for budget in (300, 200):
@@ -538,7 +534,7 @@ class MasksToTen(NoShorterForms):
 def test_a_result_is_restored_into_room_that_it_fills_exactly() -> None:
     window = Window()
     question = window.append(ItemKind.USER, 90)
-    call = window.append(ItemKind.CALL, 1, calls=1)
+    call = window.append(ItemKind.CALL, 1)
     window.append(ItemKind.RESULT, 100, call=call)
     window.append(ItemKind.ANSWER, 1)
     limits = WindowLimits(None, 102, 102, None, frozenset((Reduce.MASK,)), 0)
@@ -559,5 +555,5 @@ def test_what_leaves_for_the_number_of_turns_is_not_freed_for_the_budget() -> No
 def test_a_round_that_cannot_be_sent_does_not_have_to_stay() -> None:
     window = Window()
     window.append(ItemKind.USER, 1)
-    window.give_up_waiting(window.append(ItemKind.CALL, 5, calls=1))
+    window.give_up_waiting(window.append(ItemKind.CALL, 5))
     assert window.must_stay() == 1

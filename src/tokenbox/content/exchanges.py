@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 class Placement(NamedTuple):
     """The role of an item in the window. ``call``: the number of the item that started its tool round.
 
-    ``calls``: the number of calls that it makes; ``answers``: the number that it answers. ``abandoned``: the
-    number of an earlier item whose open calls can no longer be answered after this one.
+    ``answers``: whether it answers calls of the round. ``abandoned``: the number of an earlier item whose
+    open calls can no longer be answered after this one.
     """
 
     kind: ItemKind
     call: int | None = None
-    calls: int = 0
-    answers: int = 0
+    answers: bool = False
     abandoned: int | None = None
 
 
@@ -95,7 +94,6 @@ class Grouping:
         number = window.append(
             placed.kind,
             size,
-            calls=placed.calls,
             call=placed.call,
             answers=placed.answers,
             media=placed.kind is ItemKind.USER and any(message.media for message in item.messages),
@@ -127,7 +125,7 @@ class Grouping:
             answers = sum(map(self._waiting.take, results))
             if self._round is not None and answers:
                 self._answered, self._is_open = True, bool(self._begun)
-                return Placement(ItemKind.RESULT, self._round, answers=answers)
+                return Placement(ItemKind.RESULT, self._round, answers=True)
             if item.role is not Role.USER:
                 return Placement(ItemKind.STRAY)
         if self._is_open and self._belongs(item):
@@ -138,15 +136,15 @@ class Grouping:
             self._begun -= {item.ends}
             self._is_open = bool(self._begun or self._waiting) or not self._answered
             said = ItemKind.RESULT if item.joins or self._waiting else ItemKind.ANSWER
-            return Placement(ItemKind.CALL if calls else said, self._round, calls=len(calls))
+            return Placement(ItemKind.CALL if calls else said, self._round)
         abandoned = self._round if self._waiting else None
         self._round, self._waiting, self._is_open = None, Waiting(), False
         if calls or (item.joins and not item.is_compaction):
             self._round, self._waiting, self._is_open = number, Waiting(calls), item.joins
             self._thought, self._acted = item.is_thought, not item.is_thought
             self._answered, self._begun = False, {item.begins} - {None}
-            return Placement(ItemKind.CALL, None, len(calls), abandoned=abandoned)
-        return Placement(_KINDS[item.role], None, abandoned=abandoned)
+            return Placement(ItemKind.CALL, abandoned=abandoned)
+        return Placement(_KINDS[item.role], abandoned=abandoned)
 
     def _belongs(self, item: Item) -> bool:
         """Return whether an item is a part of the open round: all but reasoning after a finished part."""

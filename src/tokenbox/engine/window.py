@@ -46,8 +46,7 @@ class Measure(Protocol):
 class Unit:
     """The items that stay or leave together: one item, or a tool call with all its results.
 
-    ``waiting``: the number of results still missing. ``pinned``: the number of pins. ``held``: it may not
-    leave, but its results may be shortened.
+    ``pinned``: the number of pins. ``held``: it may not leave, but its results may be shortened.
     """
 
     kind: ItemKind
@@ -56,7 +55,6 @@ class Unit:
     exchange: int = -1
     results: list[int] = field(default_factory=list)
     pinned: int = 0
-    waiting: int = 0
     removed: bool = False
     held: bool = False
 
@@ -165,17 +163,16 @@ class Window:
         kind: ItemKind,
         size: int,
         *,
-        calls: int = 0,
         call: int | None = None,
-        answers: int = 1,
+        answers: bool = True,
         media: bool = False,
     ) -> int:
-        """Add an item and return its number. It waits for as many results as it makes ``calls``.
+        """Add an item and return its number.
 
-        ``call``: the number of the ``CALL`` to whose round a ``RESULT`` belongs. ``answers``: how many of its
-        calls the item answers; a further part of the call answers 0 and may make ``calls`` of its own. A part
-        that is an ``ANSWER`` makes the unit one, and a ``CALL`` after it makes it a call again.
-        ``media``: a question with images or files, which may be masked once another question follows.
+        ``call``: the number of the ``CALL`` to whose round a ``RESULT`` belongs. ``answers``: whether it
+        answers its calls; a further part of the call, or a thought, does not. A part that is an ``ANSWER``
+        makes the unit one, and a ``CALL`` after it makes it a call again. ``media``: a question with
+        images or files, which may be masked once another question follows.
         """
         number = self.next_number
         self.next_number += 1
@@ -183,16 +180,15 @@ class Window:
         self.sizes[number] = size
         if call is None:
             own = [number] if media else []
-            self.units[number] = unit = Unit(kind, [number], size, results=own, waiting=calls)
+            self.units[number] = unit = Unit(kind, [number], size, results=own)
             self._place(unit)
             return number
         unit = self.units[number] = self.units[call]
         unit.members.append(number)
         unit.size += size
-        unit.waiting += calls - answers
         if kind is not ItemKind.RESULT:
             self._turn_into(unit, kind)
-        if answers:  # a further call of the round, or a thought, is not a result
+        if answers:
             unit.results.append(number)
             if unit is not self.open_round:
                 self.results[number] = None
