@@ -6,7 +6,9 @@ import datetime as dt
 import hashlib
 import inspect
 import json
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +26,6 @@ from tokenbox.tokenizers.registry import UNKNOWN, get
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
-    import os
-
     from tokenbox.content.items import Item
     from tokenbox.content.request import Request
     from tokenbox.conversation.template_format import TemplateFormat
@@ -134,7 +134,10 @@ class ChatFormat:
             raise UnsupportedOperation(f"no server {name!r}. There are: {', '.join(FORMATS)}.")
         if not (now is None or callable(now) or isinstance(now, dt.datetime)):
             raise UnsupportedOperation(f"now is a datetime or a function that returns one, not {shown(now)}.")
-        return FORMATS[name](vocabulary, source, now, variables)
+        found = FORMATS[name](vocabulary, source, now, variables)
+        again = {"server": server, "template": template, "now": now, **variables}
+        found.opened_by = partial(ChatFormat.open, os.path.abspath(path), **again)
+        return found
 
     @staticmethod
     def openai(model: str) -> OpenAIFormat:

@@ -8,7 +8,6 @@ from html import escape
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from tokenbox.compose.requests import RequestCounter, is_request_counter
 from tokenbox.compose.selection import check_query
 from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
@@ -22,13 +21,12 @@ from tokenbox.conversation.record import Enforced, expanded
 from tokenbox.conversation.relevance import asked
 from tokenbox.conversation.status import ContextItem, Evicted, Status, Summarize, without_excess
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS, WindowAction, WindowLimits, WindowStep
-from tokenbox.errors import InvalidContent, TokenboxError, UnsupportedOperation, plural, shown
+from tokenbox.errors import InvalidContent, TokenboxError, plural, shown
 from tokenbox.integers import whole
 from tokenbox.render.html import Pictured, in_words
-from tokenbox.tokenizers.protocol import Tokenizer
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
+    from tokenbox.compose.requests import Count, RequestCounter
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.result_forms import ShownItem
     from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -347,21 +345,12 @@ class Conversation(Pictured):
         functions = self.count, *filter(callable, (self.summarize, self.keep, self.media_tokens))
         memo |= {id(function): function for function in functions}
         branch = memo[id(self)] = object.__new__(type(self))
-        branch.__setstate__(deepcopy(self._state(), memo))
+        branch.__setstate__(deepcopy(self.__getstate__(), memo))
         return branch
 
-    def _state(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         """Return all but the running count, which refers to the messages of this conversation."""
         return {**self.__dict__, "_found": None, "_window": self._window.uncounted()}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: all but the counter, which is found again by its name."""
-        if is_request_counter(self.count) or isinstance(self.count, Tokenizer):
-            raise UnsupportedOperation(
-                f"a conversation cannot be pickled with the counter {self.identity.name}. Set "
-                'conversation.count to a name, such as "gpt-4o", or use copy.deepcopy.'
-            )
-        return self._state()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tokenbox.compose.bound import Bound
@@ -23,11 +22,12 @@ from tokenbox.content.message import Frozen, Message, Object, Part, Role, Undecl
 from tokenbox.content.request import Request, read_request
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import given_count
+from tokenbox.tokenizers.protocol import Opened
 from tokenbox.tokenizers.registry import UNKNOWN, get
 
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
-    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 MEDIA = 1_000
 """The estimated tokens of an image, a file or a recording, if the caller gives no figure."""
@@ -40,10 +40,8 @@ part's key ``tokens``; only for parts that you wrote yourself, since a client ma
 estimate of :data:`MEDIA` each."""
 
 
-class CountsMessages(ABC):
+class CountsMessages(Opened, ABC):
     """A request counter that accepts messages and tools as they are."""
-
-    identity: TokenizerIdentity
 
     @abstractmethod
     def count_request(self, request: Request) -> Count:
@@ -52,10 +50,6 @@ class CountsMessages(ABC):
     @property
     def exact(self) -> bool:
         return self.identity.exact
-
-    def __deepcopy__(self, _: object) -> Self:
-        """Return the counter itself: it does not change, so that copies of a conversation share it."""
-        return self
 
     def count_messages(
         self,
@@ -76,8 +70,8 @@ class CountsMedia(CountsMessages):
         """Return the same counter with these costs of images and files."""
         if media_tokens is None:
             return self
-        other = copy(self)
-        other.media_tokens = media_tokens
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, media_tokens=media_tokens, opened_by=None)
         return other
 
     def media(self, message: Message) -> int:

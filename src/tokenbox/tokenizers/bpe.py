@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from tokenbox.errors import MissingExtra, TokenizerError, VocabularyError
+from tokenbox.errors import MissingExtra, TokenizerError, UnsupportedOperation, VocabularyError
 from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.engines import Encode, Fast, Tiktoken, in_groups, is_failure
 from tokenbox.tokenizers.patterns import cutting
@@ -112,6 +112,12 @@ class BpeTokenizer(BaseTokenizer):
     def engine(self) -> str:
         """The engine that counts now: ``"tiktoken"`` or ``"fast"``."""
         return "fast" if self._fast is not None else "tiktoken"
+
+    def __getstate__(self) -> NoReturn:
+        raise UnsupportedOperation(
+            f"the tokenizer {self._spec.name} cannot be pickled: it was not opened by a name or a file. "
+            "Pass on what it is made of, and make it there."
+        )
 
     def __repr__(self) -> str:
         return f"<BpeTokenizer {self._spec.name} {self._identity.fingerprint[:12]}>"

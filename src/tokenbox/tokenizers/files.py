@@ -55,6 +55,12 @@ def open_vocabulary(
     ``engine``: as for :class:`~tokenbox.tokenizers.bpe.BpeTokenizer`. Raises :class:`VocabularyError` for
     a file that cannot be used, :class:`MissingExtra` if its format needs a package that is not installed.
     """
+    found = _opened(path, pattern, engine)
+    found.opened_by = partial(open_vocabulary, os.path.abspath(path), pattern=pattern, engine=engine)
+    return found
+
+
+def _opened(path: str | os.PathLike[str], pattern: str | None, engine: Engine) -> BaseTokenizer:
     shown, file = str(path), _path(path)
     if os.path.isfile(file / _IN_FOLDER):
         shown, file = str(file / _IN_FOLDER), file / _IN_FOLDER

@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, SupportsIndex, runtime_checkable
 
 from tokenbox.errors import TokenizerError, UnsupportedOperation
 from tokenbox.records import AsRecord
 from tokenbox.tokenizers.truncation import truncate
 
 if TYPE_CHECKING:
+    from functools import partial
+
     from tokenbox.tokenizers.patterns import CutRules
 
 Engine = Literal["auto", "tiktoken", "fast"]
@@ -65,7 +67,37 @@ class Tokenizer(Protocol):
         ...
 
 
-class BaseTokenizer:
+class Opened:
+    """A counter that does not change: copies share it, and a pickle tells how it was opened.
+
+    ``opened_by``: the call that opens it again, with a name or a file; None for one made of objects, of which
+    a pickle has the attributes.
+    """
+
+    identity: TokenizerIdentity
+    opened_by: partial[Any] | None = None
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        if self.opened_by is None:
+            return super().__reduce_ex__(protocol)
+        return _open_again, (self.opened_by, self.identity)
+
+
+def _open_again(opened_by: partial[Any], identity: TokenizerIdentity) -> Opened:
+    """Return what the call opens. Raises :class:`TokenizerError` if that is not what was pickled."""
+    found: Opened = opened_by()
+    if found.identity != identity:
+        raise TokenizerError(
+            f"{identity.name} is not the one that was pickled: its file is another here, or tokenbox is. "
+            "Install the same on both sides."
+        )
+    return found
+
+
+class BaseTokenizer(Opened):
     """A base class for tokenizers. A subclass sets ``_identity`` and defines ``count``.
 
     ``cuts``: the places where the counts of the parts of a text add up to the count of the whole; None if
@@ -79,12 +111,8 @@ class BaseTokenizer:
     _identity: TokenizerIdentity
 
     @property
-    def identity(self) -> TokenizerIdentity:
+    def identity(self) -> TokenizerIdentity:  # type: ignore[override]  # read-only
         return self._identity
-
-    def __deepcopy__(self, _: object) -> Self:
-        """Return the tokenizer itself: it does not change, so that copies of a conversation share it."""
-        return self
 
     def count(self, text: str) -> int:
         raise NotImplementedError

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, get_args
 
@@ -94,7 +95,8 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
     name = _DEFAULT_VOCABULARY.get(name, name)
     with _lock:
         if (name, engine) not in _built:
-            _built[name, engine] = _build(name, engine)
+            _built[name, engine] = built = _build(name, engine)
+            built.opened_by = partial(get, name, engine)
         return _built[name, engine]
 
 
@@ -195,7 +197,7 @@ def _from_library(value: Any) -> Tokenizer | None:  # noqa: ANN401  # any object
     return None
 
 
-def _build(name: str, engine: Engine) -> Tokenizer:
+def _build(name: str, engine: Engine) -> BaseTokenizer:
     """Build a tokenizer of the package."""
     if name in ("o200k_base", "cl100k_base"):
         return baseline(name, engine)
