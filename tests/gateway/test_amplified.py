@@ -161,6 +161,8 @@ AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
     (CHAT, said({"type": "audio", "audio": "https://example.org/a.flac"})),
     (CHAT, said({"type": "image_file", "image_file": {"file_id": "file-1"}})),
     (CHAT, said({"type": "media", "fileData": {"fileUri": "gs://a/b"}})),
+    (CHAT, said({"file_data": {"mime_type": "application/pdf", "file_uri": "gs://a/b"}})),
+    (CHAT, said({"type": "file", "file_uri": "gs://a/b"})),
     # Tools without a type that the server runs (Gemini's, through LiteLLM).
     (CHAT, {"tools": [{"googleSearch": {}}]}),
     (CHAT, {"tools": [{"google_search": {}, "type": None}]}),

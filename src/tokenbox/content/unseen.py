@@ -70,7 +70,7 @@ _MEDIA_KEYS = {
         (PartKind.AUDIO, ("input_audio", "audio_url", "audio")),
         (PartKind.VIDEO, ("video_url", "input_video", "video", "videos")),
         (PartKind.FILE, ("file", "file_url", "image_file", "document", "document_url")),
-        (PartKind.FILE, ("inline_data", "inlineData", "fileData")),
+        (PartKind.FILE, ("inline_data", "inlineData", "fileData", "file_uri", "fileUri")),
     )
     for key in keys
 }
@@ -88,7 +88,7 @@ _CONTENT_FIELDS = tuple(
     "summary content encrypted_content result results outputs output tools action".split()
 )
 _AUDIO_KEYS = ("audio_url", "input_audio", "audio")
-_FILE_REFERENCES = ("file_id", "file_url", "document_url", "url", "uri", "uuid")
+_FILE_REFERENCES = ("file_id", "file_url", "file_uri", "document_url", "url", "uri", "uuid")
 # A reasoning item's summary is not what the model reads: that is behind its id.
 _REASONING_FIELDS = ("content", "encrypted_content")
 
