@@ -624,6 +624,7 @@ def test_a_request_does_not_say_who_pays_or_where_it_runs(key: str) -> None:
         *(b"extra_body=x", b"thread_id=x", b"Attachments=x", b"search_parameters=x", b"cachedcontent=x"),
         *(b"max_new_tokens=9", b"candidate_count=9", b"speed=fast", b"content_policy_fallbacks=dear"),
         *(b"key=AIza", b"api-key=x", b"api_key=x", b"access_token=x", b"subscription-key=x"),
+        *(b"numRetries=3", b"num_retries=3"),
     ],
 )
 def test_a_query_holds_nothing_of_a_body_in_any_notation(query: bytes) -> None:

@@ -238,13 +238,14 @@ def check_query(query: bytes) -> None:
     # Servers separate fields by ";", too, and find objects by "a[b]" and "a.b".
     fields = query.decode("latin-1").replace(";", "&")
     for name, _ in parse_qsl(fields, keep_blank_values=True):
-        field = _INNER_NAME.split(name.strip(), 1)[0].casefold()
+        outer_name = _INNER_NAME.split(name.strip(), 1)[0]
+        field = outer_name.casefold()
         if field.replace("-", "_") in _SECRETS:
             raise invalid_request(
                 f"{field} is in the query, which servers write to their logs. "
                 "Send the key as `Authorization: Bearer KEY`."
             )
-        known = field if is_operators(field) and field != "api-version" else _IN_BODY.get(field)
+        known = outer_name if is_operators(outer_name) else _IN_BODY.get(field)
         if known is not None:
             raise invalid_request(f"{known} is in the query. Send it in the body.", known)
 
