@@ -46,7 +46,7 @@ def obvious(chunks: list[Chunk], budget: int, worths: list[int]) -> dict[int, in
         (chunk.priority, -(worths[i] if form == 0 else worths[i] * 40 // 100), i, form)
         for i, chunk in enumerate(chunks)
         for form, text in enumerate((chunk.text, *chunk.forms))
-        if text  # a blank one is not shown
+        if text.strip()  # a blank one is not shown
     ]
 
     def size(forms: dict[int, int]) -> int:
