@@ -16,7 +16,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import pytest
@@ -410,6 +411,20 @@ def test_a_server_that_hangs_is_not_waited_for_forever(new_postgres: Callable[[]
             hang()
         assert store.calls.record(ENDED) == 1  # by a new connection
         end_all_others(other)
+
+
+def test_a_server_that_answers_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is on its silence, not on the time of a long answer."""
+    from tokenbox.store import postgresql
+
+    times = [0.0]
+    monkeypatch.setattr(postgresql, "time", SimpleNamespace(monotonic=lambda: times[-1]))
+    connection = cast("Any", SimpleNamespace(seconds=1))
+    work = postgresql.BoundedConnection._bounded(connection, (step for step in "waits"))  # noqa: SLF001  # of the driver
+    next(work)
+    for seconds, ready in ((0.9, 1), (1.8, 1), (2.7, 0)):  # it sends twice
+        times.append(seconds)
+        work.send(ready)
 
 
 def test_a_server_that_may_only_be_read(new_postgres: Callable[[], str]) -> None:

@@ -130,7 +130,9 @@ class BoundedConnection(psycopg.Connection[Any]):
             wanted = next(work)
             while True:
                 ready = yield wanted
-                if not ready and time.monotonic() > until:  # the driver asks every 0.1 s
+                if ready:
+                    until = time.monotonic() + self.seconds
+                elif time.monotonic() > until:  # the driver asks every 0.1 s
                     self.pgconn.finish()
                     raise psycopg.OperationalError(f"the server did not answer within {self.seconds:g} s.")
                 wanted = work.send(ready)
