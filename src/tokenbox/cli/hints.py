@@ -246,7 +246,8 @@ def _option(wrong: Wrong) -> Hint:
     if meant is None and command == "count" and "--budget" in (name, *likely):
         return "tokenbox count has no budget: it counts all of a text.", _EXAMPLES["fit"]
     if meant is None:
-        near = difflib.get_close_matches(name, wrong.options, 2, _SIMILAR)
+        known = [option for option in wrong.options if option.startswith("-")]  # not the names of arguments
+        near = difflib.get_close_matches(name, known, 2, _SIMILAR)
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         return f"tokenbox {command} has no option {name}.{hint}", None
     changed: list[str] = []
