@@ -32,11 +32,18 @@ def request_counter(
 ) -> RequestCounter:
     """Return the counter of requests for a model or a tokenizer. Raises a ``TokenizerError``."""
     # A text is counted without chat formats, which take as long to load as all the rest.
+    from tokenbox.conversation.image_costs import image_cost
     from tokenbox.conversation.markers import MarkersFormat
     from tokenbox.conversation.pieces import CountsMedia
 
     if not markers:
-        return MarkersFormat(text_counter(model, tokenizer), markers=False, media_tokens=media_tokens)
+        named = tokenizer if isinstance(tokenizer, str) and is_model(tokenizer) else model
+        return MarkersFormat(
+            text_counter(model, tokenizer),
+            markers=False,
+            media_tokens=media_tokens,
+            image_cost=image_cost(named),
+        )
     if model is None and tokenizer is None:
         return MarkersFormat(get(UNKNOWN), media_tokens=media_tokens)
     counter = _counters(model, tokenizer).counter

@@ -89,7 +89,7 @@ def test_every_field_is_in_the_bound() -> None:
     ):
         read = read_request({**chat, **fields})
         assert bound.request(read) >= plain + size, fields
-        for counter in (openai_format(False, True), MarkersFormat(tokenizer)):
+        for counter in (openai_format("gpt-4o"), MarkersFormat(tokenizer)):
             count = counter.count_request(read)
             assert not count.exact or "name" in str(fields)
             assert count.at_most >= count.total

@@ -19,8 +19,8 @@ from tokenbox.content.message import UndeclaredCost
 from tokenbox.content.request import read_request
 from tokenbox.conversation import Conversation, fit, sandbox, template
 from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.image_costs import MEDIA
 from tokenbox.conversation.llama.syntax import TemplateError
-from tokenbox.conversation.pieces import MEDIA
 from tokenbox.conversation.published import OpenAIFormat
 from tokenbox.conversation.template import ChatTemplate
 from tokenbox.errors import TokenizerError, UnsupportedOperation, VocabularyError

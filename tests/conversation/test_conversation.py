@@ -21,7 +21,7 @@ from tokenbox.conversation import Conversation as RequestConversation
 from tokenbox.conversation import Evicted
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.conversation import SUMMARY_HEADING
-from tokenbox.conversation.pieces import MEDIA
+from tokenbox.conversation.image_costs import MEDIA
 from tokenbox.errors import (
     InvalidBudget,
     InvalidContent,

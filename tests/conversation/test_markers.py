@@ -46,13 +46,13 @@ def test_a_budget_held_on_it_holds_on_the_formats(model: models.Model) -> None:
                 continue
             assert rendered.total <= own.count_request(read).total, body
             counted += 1
-        assert openai_format(False, True).count_request(read).total <= o200k.count_request(read).total
+        assert openai_format("gpt-4o").count_request(read).total <= o200k.count_request(read).total
     assert counted > 500
 
 
 def test_many_short_messages() -> None:
     read = read_request([{"role": "user", "content": "x"}] * 402)
-    by_rules = openai_format(False, True).count_request(read)
+    by_rules = openai_format("gpt-4o").count_request(read)
     assert (by_rules.total, by_rules.exact, by_rules.at_most) == (402 * 5 + 3, True, 402 * 5 + 3)
     assert MarkersFormat(get("o200k_base")).count_request(read).total > by_rules.total
 
@@ -63,7 +63,7 @@ def test_many_short_calls(model: models.Model) -> None:
     least = MarkersFormat(get(f"file:{model.gguf}")).count_request(read).total
     for text in (models.TOOLS, LLAMA):
         assert ChatFormat.open(model.gguf, template=text).count_request(read).total <= least
-    assert openai_format(False, True).count_request(read).total <= least
+    assert openai_format("gpt-4o").count_request(read).total <= least
 
 
 def test_the_count_names_what_it_was_made_by() -> None:
@@ -89,10 +89,10 @@ def test_the_margin_is_on_the_larger_count() -> None:
 
 def test_prompts_have_a_window_each() -> None:
     read = read_request({"prompt": ["one two three", "four"], "model": "x"})
-    count = openai_format(False, True).count_request(read)
+    count = openai_format("gpt-4o").count_request(read)
     assert (count.total, count.exact, count.largest) == (4, True, 3)
     read = read_request({"prompt": [1, 2, 3], "suffix": "and so on"})
-    count = openai_format(False, True).count_request(read)
+    count = openai_format("gpt-4o").count_request(read)
     assert count.total > 3
     assert not count.exact
     assert count.largest is None
@@ -101,7 +101,7 @@ def test_prompts_have_a_window_each() -> None:
 def test_of_too_long_free_fields_only_the_long_ones_are_counted() -> None:
     body = {"messages": [{"role": "user", "content": "hi"}], "user": "x" * 10_000}
     short = {"model": "gpt-4o", "temperature": 0.5, "seed": 7}
-    chat = openai_format(False, True)
+    chat = openai_format("gpt-4o")
     assert chat.count_request(read_request({**body, **short})) == chat.count_request(read_request(body))
     assert dict(read_request({**body, **short}).fields).keys() == {"user"}
 
@@ -121,13 +121,13 @@ def test_of_too_long_free_fields_only_the_long_ones_are_counted() -> None:
     ],
 )
 def test_only_what_is_published_is_exact(body: dict[str, object]) -> None:
-    count = openai_format(False, True).count_request(read_request(body))
+    count = openai_format("gpt-4o").count_request(read_request(body))
     assert not count.exact
     assert count.at_most > count.total
     free = {"temperature": 0, "seed": 1, "stream": True}
     plain = read_request({"messages": [{"role": "user", "content": "hi"}], **free})
-    assert openai_format(False, True).count_request(plain).exact
-    assert not openai_format(False, False).count_request(plain).exact
+    assert openai_format("gpt-4o").count_request(plain).exact
+    assert not openai_format("gpt-5").count_request(plain).exact
 
 
 def test_a_text_that_is_no_text_is_a_typed_error() -> None:

@@ -240,23 +240,24 @@ def media_kind(part_type: object) -> PartKind | None:
     return None if known is None or known[0] is PartKind.TEXT else known[0]
 
 
-def media_in(value: object) -> int:
+def media_in(value: object, cost: Callable[[Mapping[str, object]], int] = lambda _: 1) -> int:
     """Return the number of images, files and recordings in a JSON value, frozen or not, at any depth.
 
     A document made of parts counts as the media among them. What a tool is called with has none.
+    ``cost``: what to add up instead, from the object of each.
     """
     if isinstance(value, Object):
         pairs = dict(value)
     elif isinstance(value, dict):
         pairs = value
     elif isinstance(value, list | tuple):
-        return sum(map(media_in, value))
+        return sum(media_in(inner, cost) for inner in value)
     else:
         return 0
     kind = pairs.get("type")
-    inside = sum(map(media_in, values_shown(pairs)))
+    inside = sum(media_in(inner, cost) for inner in values_shown(pairs))
     is_medium = media_kind(kind) is not None or (kind == _GENERATED_IMAGE and bool(pairs.get("result")))
-    return max(inside, 1) if is_medium else inside
+    return inside or cost(pairs) if is_medium else inside
 
 
 def values_shown(item: Mapping[str, T]) -> Iterable[T]:

@@ -53,19 +53,25 @@ _TEXT_TYPES: Final = ("data:text/", "data:application/json", "data:application/x
 
 def is_image_part(part: Mapping[str, Any]) -> bool:
     """Whether the addresses and data of an image part of any API are those of images."""
-    inner = [part[key] for key in ("image_url", "source", "image") if isinstance(part.get(key), dict)]
+    inner = _holders(part)
     types = (holder.get(key) for holder in (part, *inner) for key in _TYPES)
     if any(isinstance(one, str) and "/" in one and not one.lower().startswith("image/") for one in types):
         return False
-    return all(map(_is_image, _image_payloads(part, inner)))
+    return all(map(_is_image, image_payloads(part)))
 
 
-def _image_payloads(part: Mapping[str, Any], inner: list[Any]) -> Iterator[object]:
+def image_payloads(part: Mapping[str, Any]) -> Iterator[object]:
+    """Yield the addresses and data of an image part of any API."""
+    inner = _holders(part)
     for holder in (part, *inner):
         for key in ("url", *_DATA, "image_url", "image"):
             value = holder.get(key)
             if value is not None and not any(value is nested for nested in inner):
                 yield value
+
+
+def _holders(part: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [part[key] for key in ("image_url", "source", "image") if isinstance(part.get(key), dict)]
 
 
 def _is_image(payload: object) -> bool:

@@ -142,7 +142,7 @@ class ChatFormat:
     @staticmethod
     def openai(model: str) -> OpenAIFormat:
         """Return the published rules of an OpenAI chat model; an estimate if they are not published."""
-        return openai_format(*OpenAIFormat.rules(checked_name(model)))
+        return openai_format(checked_name(model))
 
     @staticmethod
     def from_server(count: ServerCount, name: str, *, exact: bool = True) -> ServerFormat:

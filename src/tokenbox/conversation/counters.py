@@ -31,7 +31,8 @@ def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens
         return MarkersFormat(tokenizer, markers=markers, media_tokens=media_tokens)
     if markers or named is None:
         return counter
-    return MarkersFormat(tokenizer_of(counter), markers=False, media_tokens=media_tokens)
+    images = counter.image_cost if isinstance(counter, CountsMedia) else None
+    return MarkersFormat(tokenizer_of(counter), markers=False, media_tokens=media_tokens, image_cost=images)
 
 
 def tokenizer_of(counter: RequestCounter) -> Tokenizer:

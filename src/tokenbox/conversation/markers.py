@@ -7,8 +7,10 @@ marked ~.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tokenbox.compose.lower_bound import counts_of
@@ -20,6 +22,7 @@ from tokenbox.conversation.pieces import MediaTokens, PieceCounter
 from tokenbox.tokenizers.estimates import Larger
 
 if TYPE_CHECKING:
+    from tokenbox.conversation.image_costs import ImageCost
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 PER_REQUEST: Final = 64
@@ -40,16 +43,26 @@ class MarkersFormat(PieceCounter):
     """A request counter with a tokenizer of texts. ``markers=False`` counts the bare texts."""
 
     def __init__(
-        self, tokenizer: Tokenizer, *, markers: bool = True, media_tokens: MediaTokens = None
+        self,
+        tokenizer: Tokenizer,
+        *,
+        markers: bool = True,
+        media_tokens: MediaTokens = None,
+        image_cost: ImageCost | None = None,
     ) -> None:
-        super().__init__(tokenizer, media_tokens)
+        super().__init__(tokenizer, media_tokens, image_cost)
         self.markers = markers
         self.by = _by(tokenizer) if markers else By.TEXT
         self._marker = 1 if markers else 0
 
     @property
     def identity(self) -> TokenizerIdentity:  # type: ignore[override]  # a tokenizer's may change
-        return self.tokenizer.identity
+        """The tokenizer's identity, and the rule of the images if the model has one."""
+        inner = self.tokenizer.identity
+        if self.image_cost is None:
+            return inner
+        digest = hashlib.sha256(f"images/1:{inner.fingerprint}:{self.image_cost}".encode()).hexdigest()
+        return replace(inner, fingerprint=digest)
 
     def piece(self, message: Message) -> PartCost:
         texts = [message.counted_text] if not self.markers else _texts(message)

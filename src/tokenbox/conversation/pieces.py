@@ -18,8 +18,9 @@ from tokenbox.compose.requests import (
     RunningCount,
     count_by,
 )
-from tokenbox.content.message import Frozen, Message, Object, Part, Role, UndeclaredCost, media_in
+from tokenbox.content.message import Frozen, Message, Object, Part, Role, UndeclaredCost
 from tokenbox.content.request import Request, read_request
+from tokenbox.conversation.image_costs import ImageCost, media_estimate
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import given_count
 from tokenbox.tokenizers.protocol import Opened
@@ -29,15 +30,12 @@ if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.tokenizers.protocol import Tokenizer
 
-MEDIA = 1_000
-"""The estimated tokens of an image, a file or a recording, if the caller gives no figure."""
-
 NO_FIELDS: Final = Object()
 
 MediaTokens = int | Callable[[Part], int] | Literal["declared"] | None
 """The tokens of an image, a file or a recording: a number, or a function of the part. ``"declared"`` uses the
 part's key ``tokens``; only for parts that you wrote yourself, since a client may write any number. None is an
-estimate of :data:`MEDIA` each."""
+estimate by the rule of the model's images."""
 
 
 class CountsMessages(Opened, ABC):
@@ -65,6 +63,7 @@ class CountsMedia(CountsMessages):
     """A request counter to which the caller may tell the costs of images and files."""
 
     media_tokens: MediaTokens = None
+    image_cost: ImageCost | None = None
 
     def priced(self, media_tokens: MediaTokens) -> Self:
         """Return the same counter with these costs of images and files."""
@@ -85,7 +84,7 @@ class CountsMedia(CountsMessages):
         elif callable(given):
             cost = given(part)
         else:
-            cost = MEDIA * media_in(part.source) if given is None else given
+            cost = media_estimate(part.source, self.image_cost) if given is None else given
         if cost is None:
             raise UndeclaredCost(
                 f'this {part.kind.value} does not declare its cost. Add "tokens": N to the part, or give '
@@ -103,9 +102,12 @@ class PieceCounter(CountsMedia):
 
     by: By
 
-    def __init__(self, tokenizer: Tokenizer, media_tokens: MediaTokens = None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, media_tokens: MediaTokens = None, image_cost: ImageCost | None = None
+    ) -> None:
         self.tokenizer = tokenizer
         self.media_tokens = media_tokens
+        self.image_cost = image_cost
         self.bound = Bound(tokenizer)
 
     @abstractmethod
@@ -149,7 +151,7 @@ class PieceCounter(CountsMedia):
         Some texts have no place in a chat message, such as reasoning that is encrypted, and some images, such
         as those that an item of an unknown shape holds.
         """
-        media = MEDIA * media_in(raw) if self.media_tokens is None else 0
+        media = media_estimate(raw, self.image_cost) if self.media_tokens is None else 0
         return max(0, lower_bound(raw, self.tokenizer) + media - shown)
 
     def whole(self, costs: Iterable[PartCost], last: Message | None) -> Count:

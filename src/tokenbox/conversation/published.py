@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import product
 from typing import Final
 
 from tokenbox.compose.lower_bound import counts_of
 from tokenbox.compose.requests import By, Count, PartCost
 from tokenbox.content.message import Frozen, Message, Object, Role, thaw
 from tokenbox.content.request import Request, texts_and_ids
+from tokenbox.conversation.image_costs import RULES, ImageCost, image_cost
 from tokenbox.conversation.pieces import MediaTokens, PieceCounter
 from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -45,15 +47,23 @@ class OpenAIFormat(PieceCounter):
     by = By.PUBLISHED
 
     def __init__(
-        self, *, older: bool, published: bool, at_openai: bool = True, media_tokens: MediaTokens = None
+        self,
+        *,
+        older: bool,
+        published: bool,
+        at_openai: bool = True,
+        media_tokens: MediaTokens = None,
+        image_cost: ImageCost | None = None,
     ) -> None:
         vocabulary = get("cl100k_base" if older else "o200k_base")
-        super().__init__(vocabulary if at_openai else as_estimate(vocabulary), media_tokens)
+        super().__init__(vocabulary if at_openai else as_estimate(vocabulary), media_tokens, image_cost)
         self._function = 10 if older else 7  # the base cost of a function
         inner = self.tokenizer.identity
-        rules = f"openai/3:{inner.fingerprint}:{self._function}{'' if at_openai else ':elsewhere'}"
+        rules = (
+            f"openai/4:{inner.fingerprint}:{self._function}:{image_cost}{'' if at_openai else ':elsewhere'}"
+        )
         digest = hashlib.sha256(rules.encode()).hexdigest()
-        self.identity = TokenizerIdentity(f"{inner.name} openai", "3", digest, published and at_openai)
+        self.identity = TokenizerIdentity(f"{inner.name} openai", "4", digest, published and at_openai)
 
     @classmethod
     def rules(cls, model: str) -> tuple[bool, bool]:
@@ -168,7 +178,18 @@ def _fields(value: Frozen) -> dict[str, Frozen]:
     return dict(value) if isinstance(value, Object) else {}
 
 
+def openai_format(model: str, *, at_openai: bool = True) -> OpenAIFormat:
+    """Return the format of a model by its bare name."""
+    return _format(*OpenAIFormat.rules(model), at_openai=at_openai, cost=image_cost(model))
+
+
+def openai_formats() -> Iterator[OpenAIFormat]:
+    """Yield the formats of all rules, for requests to OpenAI itself."""
+    for older, published, cost in product((False, True), (False, True), (None, *RULES)):
+        yield _format(older, published, at_openai=True, cost=cost)
+
+
 @cache
-def openai_format(older: bool, published: bool, *, at_openai: bool = True) -> OpenAIFormat:  # noqa: FBT001  # a key
+def _format(older: bool, published: bool, *, at_openai: bool, cost: ImageCost | None) -> OpenAIFormat:  # noqa: FBT001  # a key
     """One format for all models of the same rules."""
-    return OpenAIFormat(older=older, published=published, at_openai=at_openai)
+    return OpenAIFormat(older=older, published=published, at_openai=at_openai, image_cost=cost)

@@ -24,7 +24,7 @@ from tokenbox.content.message import media_in
 from tokenbox.content.parts import texts_in
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields
 from tokenbox.conversation.calibration import Calibration, CountedFor
-from tokenbox.conversation.pieces import MEDIA
+from tokenbox.conversation.image_costs import MEDIA, image_cost, media_estimate
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.admission import Counted
 from tokenbox.gateway.calls import ApiCall, parse_body
@@ -112,9 +112,8 @@ class RequestCounting:
         def size(part: object) -> int:
             if _are_ids(part):
                 return len(part)
-            media = media_in(part)
-            if media and isinstance(part, dict):  # its data is no text
-                return MEDIA * media + lower_bound(part, tokenizer)
+            if media_in(part) and isinstance(part, dict):  # its data is no text
+                return media_estimate(part, image_cost(use.model)) + lower_bound(part, tokenizer)
             return tokenizer.count("\n".join(texts_in(part)))
 
         return await self.run_bounded(tokenizer, len(call.data), lambda: tuple(map(size, call.parts)))
@@ -290,8 +289,8 @@ class _CallCounting:
             extra = at_most = Bound(self.use.tokenizer).value(fields)
         if way.has_media or call.protocol.takes_prompts or not _may_have_media(call):
             return extra, at_most
-        media, payload = media_in(call.input), payload_tokens(call.input)
-        return extra + media * MEDIA + payload, at_most + media * PER_MEDIA + payload
+        payload, media = payload_tokens(call.input), media_estimate(call.input, image_cost(self.use.model))
+        return extra + media + payload, at_most + max(media, media_in(call.input) * PER_MEDIA) + payload
 
 
 def _with_images_in_text(call: ApiCall, upstream: Upstream, counted: Counted) -> Counted:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import Request, costly, read_request
+from tokenbox.conversation.image_costs import image_cost
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.errors import TokenboxError
 from tokenbox.tokenizers.guarded import as_estimate
@@ -33,7 +34,7 @@ def count_locally(call: ApiCall, use: ModelUse) -> Count:
     except InvalidMessage:
         raise
     except TokenboxError:  # a template may refuse a request that the server accepts
-        return MarkersFormat(text_tokenizer(use)).count_request(request)
+        return MarkersFormat(text_tokenizer(use), image_cost=image_cost(use.model)).count_request(request)
 
 
 def at_least_its_texts(count: Count, call: ApiCall, use: ModelUse) -> Count:

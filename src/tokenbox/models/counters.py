@@ -26,9 +26,10 @@ from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import is_request_counter
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.counters import tokenizer_of
+from tokenbox.conversation.image_costs import image_cost
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import CountsMessages
-from tokenbox.conversation.published import OpenAIFormat, openai_format
+from tokenbox.conversation.published import openai_format
 from tokenbox.errors import MissingExtra, NoTokenizer, TokenboxError
 from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.ownership import BASELINES, FAMILIES
@@ -175,9 +176,14 @@ def _local(model: str | None, counting: Counting) -> Counters:
         and name.removeprefix("ft:").startswith(OPENAI)
         and tokenizer.identity.name in BASELINES["gpt-bpe"]
     ):
-        by_rules = openai_format(*OpenAIFormat.rules(name), at_openai=counting.at_openai)
+        by_rules = openai_format(name, at_openai=counting.at_openai)
         return Counters(by_rules, tokenizer, exact=False)
-    return Counters(MarkersFormat(tokenizer), tokenizer, exact=False, has_format=model is not None)
+    return Counters(
+        MarkersFormat(tokenizer, image_cost=image_cost(name)),
+        tokenizer,
+        exact=False,
+        has_format=model is not None,
+    )
 
 
 @cache

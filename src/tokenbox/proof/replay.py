@@ -13,8 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenbox.conversation import ChatFormat
 from tokenbox.conversation.counters import counter_of
+from tokenbox.conversation.image_costs import RULES
+from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.published import openai_formats
 from tokenbox.errors import CodeNotAllowed, InvalidTokenizer, TokenboxError, UnknownTokenizer, shown
 from tokenbox.proof.bundle import MANIFEST, TEXTS, build
 from tokenbox.proof.calls import CODE, MESSAGES, Recorded, broken, proven
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
 FUNCTIONS: Final[Mapping[str, RecordedFunction[..., Any]]] = {
     function.name: function for function in (LAYOUT, RENDER_BLOCKS, FIT, ESTIMATE, PLAN, ENFORCE)
 }
-# One model for each of OpenAI's counting rules: published and exact, or an estimate.
-_OPENAI: Final = ("gpt-4o", "gpt-4", "gpt-5", "gpt-3.5-turbo-0301")
 # Fields that a replay cannot derive: only a signature attests them.
 _UNDERIVED: Final = frozenset({"engine", "template", "model", "override", "parent"})
 _SOURCE: Final = re.compile(r"budget\.\w+\.source")
@@ -198,10 +198,17 @@ def _named_counter(recorded: Recorded) -> Any:  # noqa: ANN401  # a tokenizer or
     if recorded.counter:
         return recorded.counter
     identity = cast("Record", recorded.predicate["tokenizer"])
-    for chat_format in map(ChatFormat.openai, _OPENAI):
+    for chat_format in openai_formats():
         if chat_format.identity.to_dict() == identity:
             return chat_format
-    return recorded_tokenizer(str(identity["name"]))
+    tokenizer = recorded_tokenizer(str(identity["name"]))
+    is_estimate = tokenizer.identity.exact and identity["exact"] is False
+    as_counted = as_estimate(tokenizer) if is_estimate else tokenizer
+    for rule in RULES:
+        markers = MarkersFormat(as_counted, image_cost=rule)
+        if markers.identity.to_dict() == identity:
+            return markers
+    return tokenizer
 
 
 def recorded_tokenizer(name: str) -> Tokenizer:

@@ -17,6 +17,7 @@ from tokenbox.compose.requests import By, Count, RequestCounter
 from tokenbox.content.message import thaw
 from tokenbox.content.request import Request, read_request
 from tokenbox.conversation.calibration import Calibration, CountedFor, unread
+from tokenbox.conversation.image_costs import image_cost
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.errors import TokenboxError
 from tokenbox.models import Counters, Counting, Stated, counters_for, is_openai, resolve_figures
@@ -189,7 +190,8 @@ class Models:
     ) -> TokenCount:
         """Estimate a request by the server's counts of its texts, and the markers of common formats."""
         request = read_request(messages, tools=list(tools) or None, strict=False)
-        total = MarkersFormat(ServerTexts(self)).count_request(request).total
+        counter = MarkersFormat(ServerTexts(self), image_cost=image_cost(self.target.model))
+        total = counter.count_request(request).total
         return TokenCount(total, exact=False, source=f"texts by {self.target.root}")
 
     def counted_before(
