@@ -239,6 +239,29 @@ def test_surfaces_and_shapes_agree(model: str, size: Size, detail: str) -> None:
         assert priced[0] == priced[1]
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
+        {"type": "input_image", "file_id": "file-1"},
+        {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": ["low"]}},
+        {"type": "image_generation_call", "id": "i", "result": "QQ=="},
+    ],
+)
+def test_an_image_of_unknown_size_costs_the_most(part: dict[str, Any]) -> None:
+    for model in MODELS:
+        rule = image_cost(model)
+        assert rule is not None
+        assert media_estimate(part, rule) == max(rule.of(None, "auto"), MEDIA if "source" in part else 0)
+
+
+def test_a_document_of_images_costs_what_they_cost() -> None:
+    image = shapes(in_base64(png(Size(1_000, 1_000))), "auto")[-1]
+    document = {"type": "document", "source": {"type": "content", "content": [image, image]}}
+    assert media_estimate(document, image_cost("claude-opus-5")) == 2 * 1_296
+    assert media_estimate({"type": "document", "source": {"data": "x"}}, image_cost("claude-opus-5")) == MEDIA
+
+
 @pytest.mark.parametrize("model", ["gpt-4o-mini", "claude-opus-5", "llama-3.2-11b"])
 def test_the_command_line_agrees(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     part = shapes(in_base64(png(Size(1_920, 1_080))), "auto")[0]

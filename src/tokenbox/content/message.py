@@ -254,9 +254,11 @@ def media_in(value: object, cost: Callable[[Mapping[str, object]], int] = lambda
         return sum(media_in(inner, cost) for inner in value)
     else:
         return 0
-    kind = pairs.get("type")
-    inside = sum(media_in(inner, cost) for inner in values_shown(pairs))
-    is_medium = media_kind(kind) is not None or (kind == _GENERATED_IMAGE and bool(pairs.get("result")))
+    name = pairs.get("type")
+    kind, inside = media_kind(name), sum(media_in(inner, cost) for inner in values_shown(pairs))
+    if kind is PartKind.IMAGE:
+        return max(inside, cost(pairs))  # its source may be called a file
+    is_medium = kind is not None or (name == _GENERATED_IMAGE and bool(pairs.get("result")))
     return inside or cost(pairs) if is_medium else inside
 
 
