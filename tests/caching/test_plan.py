@@ -408,3 +408,9 @@ def test_breakpoints_are_in_the_order_of_the_prompt() -> None:
     made = plan(anthropic(turns=12), before=anthropic(turns=2))
     assert len(made.breakpoints) > 2
     assert [one.tokens for one in made.breakpoints] == sorted(one.tokens for one in made.breakpoints)
+
+
+@pytest.mark.parametrize(("turns", "marks"), [(4, 0), (5, 1)])  # a turn is five blocks
+def test_the_request_before_is_found_twenty_blocks_back(turns: int, marks: int) -> None:
+    made = plan(anthropic(turns=2 + turns), before=anthropic(turns=2))
+    assert sum("more than 20 blocks back" in one.why for one in made.breakpoints) == marks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -14,7 +15,8 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
 from functools import partial
 from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 import pytest
@@ -23,7 +25,8 @@ from tests.gateway.running import auth, make_key, wait_until_up
 from tests.gateway.stub import usage_of
 from tests.services import free_port, redis_server
 from tests.waiting import SECONDS, until
-from tokenbox.gateway.accounts import exceeded
+from tokenbox.gateway.accounts import QuotaAccounts, exceeded
+from tokenbox.gateway.relay import CallOutcome
 from tokenbox.ledger.quota import Bucket, Quota, QuotaLevel
 from tokenbox.ledger.totals import Sum
 from tokenbox.store.calls import CallSpan
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
+    from tokenbox.ledger.quota import Take
 
 PATH = "/v1/chat/completions"
 # The stub counts as vLLM does, so that the prediction is exact.
@@ -95,6 +99,50 @@ def test_a_refusal_names_the_unit_of_each_amount_once(quota: str, used: int, nee
     now = datetime(2026, 11, 29, 12, tzinfo=UTC)
     level = QuotaLevel(Bucket.at("k", Quota.parse(quota), now), used)
     assert said in exceeded(QuotaExceeded(level, needs), now).message
+
+
+class TakenQuotas:
+    """A store of quotas that grants everything and remembers the takes."""
+
+    def __init__(self) -> None:
+        self.takes: list[Take] = []
+        self.settled: list[Take] = []
+
+    async def take(self, _reservation: str, takes: list[Take]) -> list[QuotaLevel]:
+        self.takes += takes
+        return []
+
+    async def settle(self, _reservation: str, takes: list[Take]) -> None:
+        self.settled += takes
+
+
+@pytest.mark.parametrize(("was_sent", "charged"), [(False, 0), (True, 1_003)])
+def test_what_was_not_sent_costs_nothing(was_sent: bool, charged: int) -> None:
+    store, times = TakenQuotas(), [datetime(2026, 11, 29, 23, 59, 59, tzinfo=UTC)]
+    accounts = QuotaAccounts(cast("Any", store), lambda: times[-1], lambda *_: None)
+    given: Any = SimpleNamespace(
+        key="k",
+        was_sent=was_sent,
+        outcome=CallOutcome(),
+        body={},
+        choices=1,
+        fallbacks=(),
+        input=[],
+        protocol=SimpleNamespace(api=None),
+        input_at_most=1_000,
+        reserved=3,
+        quotas=(("k", Quota.parse("5000 tokens/day")),),
+    )
+
+    async def ask() -> None:
+        async with accounts.reserved(given, given, given, given):
+            pass
+
+    asyncio.run(ask())
+    assert [take.amount for take in store.settled] == [charged]
+    times.append(datetime(2026, 11, 30, tzinfo=UTC))  # the day's last window has ended
+    asyncio.run(ask())
+    assert [take.bucket.starts.day for take in store.takes] == [29, 30]
 
 
 @pytest.fixture(params=STORES)

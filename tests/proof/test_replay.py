@@ -29,6 +29,7 @@ from tokenbox.proof.manifest import Manifest, read_manifest
 from tokenbox.proof.of_blocks import CHOICE
 from tokenbox.proof.replay import FUNCTIONS, replay
 from tokenbox.proof.verify import MemoryFiles
+from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -317,3 +318,12 @@ def test_a_function_of_the_caller_is_reported_before_an_unknown_tokenizer() -> N
     tokenbox.ctx.pack(["one"], 100, 0, strategy=lambda *_: [0], tokenizer=len, proof=found.append)
     with pytest.raises(ReplayImpossible, match="strategy is a function of the caller"):
         replay(*contents_of(found[0]))
+
+
+def test_another_exact_tokenizer_does_not_stand_in_for_an_estimate() -> None:
+    """Only the bundle's own exact tokenizer may have counted for another model, as an estimate."""
+    found: list[Evidence] = []
+    tokenbox.layout(SECTIONS, 60, "code-aware", proof=found.append)
+    again = replay(*contents_of(found[0]), get("o200k_base"))
+    assert "tokenizer.exact" in [one.field for one in again.differences]
+    assert "tokenizer.exact" not in again.uncompared

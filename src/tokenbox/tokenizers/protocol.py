@@ -70,8 +70,8 @@ class Tokenizer(Protocol):
 class Opened:
     """A counter that does not change: copies share it, and a pickle tells how it was opened.
 
-    ``opened_by``: the call that opens it again, with a name or a file; None for one made of objects, of which
-    a pickle has the attributes.
+    ``opened_by``: the call that opens it again, with a name or a file. It is None for a counter made of other
+    objects: a pickle has its attributes.
     """
 
     identity: TokenizerIdentity
