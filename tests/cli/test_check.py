@@ -112,8 +112,8 @@ def test_the_figures_of_an_estimate_add_up(tokenbox: CommandLine, project: Path)
     config = project / ".tokenbox" / "config.toml"
     config.write_text("[check.own]\nfiles = ['chat.json']\nbudget = 100\nmodel = 'gpt-4o'\n")
     assert tokenbox("check").err == (
-        "chat.json: ~1,007 tokens (1,058 with the safety margin of an estimate), 958 over its budget. "
-        "Shorten it, or: tokenbox config set check.own.budget 1058\n"
+        "chat.json: ~1,452 tokens (1,525 with the safety margin of an estimate), 1,425 over its budget. "
+        "Shorten it, or: tokenbox config set check.own.budget 1525\n"
     )
 
 
