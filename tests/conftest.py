@@ -46,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # In a background job SIGINT is ignored, and processes that tests start would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # below nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     effort.load(quick=config.option.markexpr == "not slow")
     gc.disable()  # until all tests are imported: they stay, and looking for garbage takes a third of the time
 

@@ -519,9 +519,10 @@ def test_while_postgresql_is_silent_quotas_are_closed_nothing_hangs_and_nothing_
     way.mend()
     until(lambda: gateway.post(PATH, chat(), **auth(key)).status == 200)
     gateway.stop()
-    recorded, left_over = counts_in(direct)
-    assert recorded == len(upstream.seen) - upstream.mark  # the stub's own count
-    assert left_over == 0, "a reservation was never settled"
+    # What a busy machine had no time to record waits in the spool for the next start.
+    start_gateway(options=["--database", database], config=CONFIG.format(url=upstream.url))
+    sent = len(upstream.seen) - upstream.mark  # the stub's own count
+    until(lambda: counts_in(direct) == (sent, 0))
 
 
 def counts_in(database: str) -> tuple[int, int]:

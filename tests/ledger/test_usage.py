@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -42,19 +42,20 @@ def test_what_is_no_number_of_tokens_is_refused(name: str, value: object) -> Non
 
 def test_a_part_is_not_more_than_its_whole() -> None:
     assert Usage(10, 5, 10, 5, 10).cached_input_tokens == 10
-    for parts in (
+    wrong: tuple[dict[str, Any], ...] = (
         {"cached_input_tokens": 11},
         {"cache_write_tokens": 11},
         {"cache_write_1h_tokens": 11},
         {"cache_write_tokens": 4, "cache_write_1h_tokens": 5},
         {"reasoning_tokens": 6},
-    ):
+    )
+    for parts in wrong:
         with pytest.raises(InvalidUsage, match="more than the"):
             Usage(10, 5, **parts)
 
 
 @given(said=st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, anything)))
-def test_a_report_never_raises_and_keeps_every_figure_that_can_be_one(said: dict[str, object]) -> None:
+def test_a_report_never_raises_and_keeps_every_figure_that_can_be_one(said: dict[str, Any]) -> None:
     usage = Usage.reported(**said)
     for name in ("input_tokens", "output_tokens"):
         value = said.get(name)

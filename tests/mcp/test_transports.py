@@ -41,7 +41,7 @@ def initialize(identifier: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_by_standard_input_and_output(project: Path, mode: str) -> None:
-    from mcp import StdioServerParameters
+    from mcp.client.stdio import StdioServerParameters, stdio_client
 
     async def conversation(client: Client) -> None:
         text, _ = await call(client, "pack", path=".", budget=500, query="cart_7", model="gpt-4o")
@@ -49,7 +49,8 @@ def test_by_standard_input_and_output(project: Path, mode: str) -> None:
         assert await failure(client, "pack", path="..") == "outside_roots"
 
     server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:])
-    talk(server, conversation, roots=[project], mode=mode)
+    # By default the SDK takes the sys.stderr of when it was loaded, which was perhaps another test's.
+    talk(stdio_client(server, errlog=sys.stderr), conversation, roots=[project], mode=mode)
 
 
 def test_standard_output_has_only_the_protocol(project: Path) -> None:

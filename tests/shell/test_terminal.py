@@ -185,7 +185,7 @@ def test_a_kill_in_the_middle_of_an_answer_loses_only_that(
     shell.sees(r"reads \d+ tokens \.\.\.\S*\r\x1b\[K")
     shell.child.kill(signal.SIGKILL)
     shell.child.wait()
-    again = Typing(terminal.open("--endpoint", server.url, "--resume"))
+    again = Typing(terminal.open("--endpoint", server.url, "--resume", columns=200))
     again.sees(r"your last question was not answered; ask again: talk for long")
     again.sees(r"continuing 'mine': 2 messages")
     again.types(":cost detail")
@@ -203,8 +203,9 @@ def test_a_shell_that_is_ended_keeps_the_partial_answer(
     shell.types("talk for long")
     shell.sees(r"reads \d+ tokens \.\.\.\S*\r\x1b\[K[^\r]+")
     if how == "closed":
-        os.close(shell.child.child_fd)
-        shell.child.child_fd = os.open(os.devnull, os.O_RDWR)  # for pexpect to close
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, shell.child.child_fd)  # the terminal closes, and its number stays pexpect's
+        os.close(null)
     else:
         shell.child.kill(signal.SIGTERM)
     shell.child.wait()

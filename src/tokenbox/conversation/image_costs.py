@@ -43,6 +43,9 @@ class Tiles:
         return self.base + self.tile * _grid(Size(width, height), 512)
 
 
+# What is expected of an image of unknown size. The newest models read far larger ones.
+_LARGE_PHOTO: Final = Size(2_048, 2_048)
+
 Limits = tuple[int, int]
 """The most pixels of a side, and the most patches of an image."""
 
@@ -57,7 +60,7 @@ class Patches:
 
     def of(self, size: Size | None, detail: str) -> int:
         side, most = dict(self.details).get(detail, self.auto)
-        size = Size(side, side) if size is None else _within_patches(_within(size, side), most)
+        size = _within_patches(_within(_LARGE_PHOTO if size is None else size, side), most)
         return -(-min(_grid(size, 32), most) * self.factor // 100)
 
 
@@ -138,7 +141,7 @@ def _scaled(long: int, short: int, side: int) -> Size:
 
 
 ImageCost = Tiles | Patches | VisualTokens | Crops | Fixed
-"""The rule of a family of models. ``of`` returns the most that an image may cost if its size is unknown."""
+"""The rule of a family of models. ``of`` returns the cost of an image, a high one if its size is unknown."""
 
 _LOW: Final = ("low", (512, 256))
 _HIGH: Final = (2_048, 2_500)

@@ -28,7 +28,7 @@ from tokenbox.tokenizers.registry import UNKNOWN, get
 
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
-    from tokenbox.tokenizers.protocol import Tokenizer
+    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 NO_FIELDS: Final = Object()
 
@@ -40,6 +40,8 @@ estimate by the rule of the model's images."""
 
 class CountsMessages(Opened, ABC):
     """A request counter that accepts messages and tools as they are."""
+
+    identity: TokenizerIdentity
 
     @abstractmethod
     def count_request(self, request: Request) -> Count:

@@ -68,13 +68,12 @@ class Tokenizer(Protocol):
 
 
 class Opened:
-    """A counter that does not change: copies share it, and a pickle tells how it was opened.
+    """A counter with an identity, which does not change: copies share it, a pickle tells how it was opened.
 
     ``opened_by``: the call that opens it again, with a name or a file. It is None for a counter made of other
     objects: a pickle has its attributes.
     """
 
-    identity: TokenizerIdentity
     opened_by: partial[Any] | None = None
 
     def __deepcopy__(self, _: object) -> Self:
@@ -83,12 +82,13 @@ class Opened:
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         if self.opened_by is None:
             return super().__reduce_ex__(protocol)
-        return _open_again, (self.opened_by, self.identity)
+        counter: Any = self
+        return _open_again, (self.opened_by, counter.identity)
 
 
-def _open_again(opened_by: partial[Any], identity: TokenizerIdentity) -> Opened:
+def _open_again(opened_by: partial[Any], identity: TokenizerIdentity) -> Any:  # noqa: ANN401  # a counter
     """Return what the call opens. Raises :class:`TokenizerError` if that is not what was pickled."""
-    found: Opened = opened_by()
+    found = opened_by()
     if found.identity != identity:
         raise TokenizerError(
             f"{identity.name} is not the one that was pickled: its file is another here, or tokenbox is. "
@@ -111,7 +111,7 @@ class BaseTokenizer(Opened):
     _identity: TokenizerIdentity
 
     @property
-    def identity(self) -> TokenizerIdentity:  # type: ignore[override]  # read-only
+    def identity(self) -> TokenizerIdentity:
         return self._identity
 
     def count(self, text: str) -> int:
