@@ -698,7 +698,7 @@ def test_messages_whose_parts_have_no_type(chat: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("chat", [BEDROCK, GEMINI])
 def test_results_among_parts_without_a_type_are_shortened(chat: list[dict[str, Any]]) -> None:
-    fitted = tokenbox.fit(chat, 1_150, model="gpt-4o")
+    fitted = tokenbox.fit(chat, 1_595, model="gpt-4o")
     assert len(fitted.messages) == len(chat)
     assert [now is given for now, given in zip(fitted.messages, chat, strict=True)] == [
         place != 2 for place in range(5)
