@@ -370,7 +370,6 @@ def named(name: str) -> str:
     return text if len(name) <= _MAX_NAME else f"{text}..."
 
 
-# postgresql://user:password@host
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -383,6 +382,7 @@ def _quoted(part: str) -> str:
     return json.dumps(part, ensure_ascii=False).replace("\x7f", "\\u007F")  # TOML has no surrogates
 
 
+# postgresql://user:password@host
 _PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
 
 

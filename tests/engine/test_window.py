@@ -426,15 +426,21 @@ def test_vector(vector: dict[str, Any]) -> None:
     } == {key: vector[key] for key in vector if key in RESULT_KEYS}
 
 
+def window_of(question: int, rounds: int) -> Window:
+    """A question of this size, and its rounds of a call with a result."""
+    window = Window()
+    window.append(ItemKind.USER, question)
+    for _ in range(rounds):
+        call = window.append(ItemKind.CALL, 20)
+        window.append(ItemKind.RESULT, 100, call=call)
+    return window
+
+
 def test_the_rounds_of_a_long_exchange_are_not_searched_at_each_reduction() -> None:
     """Those of the last exchange stay while there are others. They were read one by one to find that out."""
 
     def run_with(rounds: int) -> None:
-        window = Window()
-        window.append(ItemKind.USER, 10)
-        for _ in range(rounds):
-            call = window.append(ItemKind.CALL, 20)
-            window.append(ItemKind.RESULT, 100, call=call)
+        window = window_of(10, rounds)
         for _ in range(rounds):
             list(window.eviction_candidates(frozenset(Reduce), (), keep_last=True))
 
@@ -445,11 +451,7 @@ def test_rounds_without_a_question_are_left_out_in_linear_time() -> None:
     """Each round was looked for in all that leave: four times as long for twice as many."""
 
     def run_with(rounds: int) -> None:
-        window = Window()
-        window.append(ItemKind.USER, 600)
-        for _ in range(rounds):
-            call = window.append(ItemKind.CALL, 20)
-            window.append(ItemKind.RESULT, 100, call=call)
+        window = window_of(600, rounds)
         window.append(ItemKind.ANSWER, 5)
         window.append(ItemKind.USER, 5)
         enforce(window, WindowLimits(None, 400, 400))

@@ -146,7 +146,7 @@ _LANGCHAIN_CALLS: Final = frozenset(
 _LANGCHAIN_COMPUTER: Final = "computer_call"
 # Blocks of reasoning, each with the keys of its text.
 _LANGCHAIN_REASONING: Final = {"thinking": ("thinking",), "reasoning": ("reasoning", "summary", "content")}
-# Blocks of media have it in their ``mime_type``, those of Gemini.
+# Gemini's blocks of media, whose kind is in their ``mime_type``.
 _GEMINI_FILES: Final = frozenset(("media", "file_data"))
 # Calls that the provider executes, and their results: the model reads their texts.
 _LANGCHAIN_PROVIDER: Final = frozenset(

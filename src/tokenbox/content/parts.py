@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
@@ -14,6 +15,7 @@ from tokenbox.content.message import InvalidMessage
 _UNREAD: Final = frozenset(("type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status"))
 # Media with a type of their own; the others are files.
 MEDIA_TYPES: Final = {"audio": "input_audio", "video": "video_url"}
+_WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def text_part(text: object) -> dict[str, Any]:
@@ -57,6 +59,11 @@ def texts_in(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from texts_in(inner)
+
+
+def snake_case(key: object) -> str:
+    """Return a key of JSON such as ``functionCall`` as Python's SDKs name it: ``function_call``."""
+    return _WORD_START.sub("_", str(key)).lower()
 
 
 def media_of(block: Mapping[str, Any]) -> dict[str, Any]:

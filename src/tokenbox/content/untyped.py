@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tokenbox.content.message import MAX_DEPTH, InvalidMessage
-from tokenbox.content.parts import media_of, text_part, texts_in
+from tokenbox.content.parts import media_of, snake_case, text_part, texts_in
 
 Given = Mapping[str, Any]
 Parts = list[dict[str, Any]]
@@ -23,7 +23,6 @@ Parts = list[dict[str, Any]]
 _ROLES: Final = {"model": "assistant", "function": "user", "tool": "user"}
 # Keys beside that of the part: they tell how a part is shown, or are signed for the server.
 _BESIDE: Final = re.compile(r"type|thought(_signature)?|media_\w+|\w+_metadata")
-_WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def with_types(given: Given) -> tuple[Given, Given] | None:
@@ -55,14 +54,14 @@ def with_types(given: Given) -> tuple[Given, Given] | None:
 
 
 def _is_untyped(part: object) -> bool:
-    return isinstance(part, Mapping) and "type" not in part and any(_words(key) in _PARTS for key in part)
+    return isinstance(part, Mapping) and "type" not in part and any(snake_case(key) in _PARTS for key in part)
 
 
 def _typed(part: object, place: str) -> Parts:
     if isinstance(part, Mapping):
         if isinstance(part.get("type"), str):
             return [{**part}]
-        given = {_words(key): value for key, value in part.items() if value is not None}
+        given = {snake_case(key): value for key, value in part.items() if value is not None}
         names = [name for name in given if _BESIDE.fullmatch(name) is None]
         if len(names) == 1 and names[0] in _PARTS:
             try:
@@ -78,10 +77,6 @@ def _typed(part: object, place: str) -> Parts:
 
 def _as_thought(parts: Parts) -> Parts:
     return [{"type": "thinking", "thinking": part.get("text", "")} for part in parts]
-
-
-def _words(key: object) -> str:
-    return _WORD.sub("_", str(key)).lower()
 
 
 def _without_bytes(value: Any, depth: int = 0) -> Any:
@@ -137,7 +132,7 @@ def _reasoning(reasoning: Given) -> Parts:
 
 
 def _file(part: Given) -> Parts:
-    return [dict(media_of({_words(key): value for key, value in part.items()}))]
+    return [dict(media_of({snake_case(key): value for key, value in part.items()}))]
 
 
 def _medium(kind: str) -> Callable[[Given], Parts]:
@@ -200,8 +195,8 @@ def with_result(part: Any, text: Callable[[object], Any]) -> Any:
     if part.get("type") == "tool_result":
         return {**part, "content": text(part.get("content"))}
     for key, value in part.items():
-        if _words(key) == "function_response" and value is not None:
+        if snake_case(key) == "function_response" and value is not None:
             return {**part, key: {**value, "response": {_only_text(value.get("response"))[0]: text(None)}}}
-        if _words(key) == "tool_result" and value is not None:
+        if snake_case(key) == "tool_result" and value is not None:
             return {**part, key: {**value, "content": [{"text": text(None)}]}}
     return part

@@ -266,12 +266,14 @@ def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
     return found
 
 
+_KINDS = tuple(KEYS)
+
+
 def _kinds_in(line: bytes) -> list[str]:
     """Return the kinds of keys of our own table that a line may contain."""
     if _key_lines().search(line) is None:  # most lines are here for a detector's word
         return []
-    kinds = tuple(KEYS)
-    return [kinds[number] for number in _kinds_of_lines().Match(line)]
+    return [_KINDS[number] for number in _kinds_of_lines().Match(line)]
 
 
 @cache

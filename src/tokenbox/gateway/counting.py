@@ -107,13 +107,13 @@ class RequestCounting:
 
     async def parts(self, call: ApiCall, use: ModelUse) -> tuple[int, ...]:
         """Return the approximate size of each message or prompt alone."""
-        tokenizer = text_tokenizer(use)
+        tokenizer, rule = text_tokenizer(use), image_cost(use.model)
 
         def size(part: object) -> int:
             if _are_ids(part):
                 return len(part)
-            if media_in(part) and isinstance(part, dict):  # its data is no text
-                return media_estimate(part, image_cost(use.model)) + lower_bound(part, tokenizer)
+            if isinstance(part, dict) and (media := media_estimate(part, rule)):  # its data is no text
+                return media + lower_bound(part, tokenizer)
             return tokenizer.count("\n".join(texts_in(part)))
 
         return await self.run_bounded(tokenizer, len(call.data), lambda: tuple(map(size, call.parts)))

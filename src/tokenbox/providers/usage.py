@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tokenbox.content.parts import as_plain
+from tokenbox.content.parts import as_plain, snake_case
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers.shapes import at, count_at
 
@@ -64,13 +64,6 @@ GEMINI: Final = UsageKeys(
     "thoughts_token_count",
     "",
 )
-GEMINI_JSON: Final = UsageKeys(
-    ("promptTokenCount", "toolUsePromptTokenCount"),
-    "candidatesTokenCount",
-    ("cachedContentTokenCount",),
-    "thoughtsTokenCount",
-    "",
-)
 # Its ``inputTokens`` exclude what was read from a cache, or written to one.
 BEDROCK: Final = UsageKeys(
     ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
@@ -121,11 +114,12 @@ def usage_in(stated: object) -> Usage | None:
         return None
     if "prompt_tokens" in given:
         return usage_of(given, CHAT)
-    for keys in (GEMINI, GEMINI_JSON):
-        if keys.input[0] in given:
-            answer, thoughts = count_at(given, keys.output), count_at(given, keys.reasoning)
-            both = None if answer is None else answer + (thoughts or 0)  # the answer is without its thoughts
-            return usage_of({**given, keys.output: both}, keys)
+    if "promptTokenCount" in given:  # JSON of Gemini's, which its SDK renames
+        given = {snake_case(name): value for name, value in given.items()}
+    if "prompt_token_count" in given:
+        answer, thoughts = count_at(given, GEMINI.output), count_at(given, GEMINI.reasoning)
+        both = None if answer is None else answer + (thoughts or 0)  # the answer is without its thoughts
+        return usage_of({**given, GEMINI.output: both}, GEMINI)
     if "inputTokens" in given:
         return usage_of(given, BEDROCK)
     read, written = given.get("cache_read_input_tokens"), given.get("cache_creation_input_tokens")

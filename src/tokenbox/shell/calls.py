@@ -68,8 +68,8 @@ def check_cap(
     """Raise ``CostCapError`` if the request could exceed the cap of the session or of the day."""
     if caps := caps_of(session):
         predicted = prediction(session, category, messages, count(session, messages), price_now(session))
+        model = session.models.target.model
         for cap, spent in caps:
-            model = session.models.target.model
             cap_at_dollars(cap, spent(), model, predicted, unpriced=session.settings.unpriced)
 
 
@@ -85,14 +85,14 @@ def exceeded_meanwhile(session: Session, started: Call) -> CostCapExceeded | Non
 
     Two shells that check at the same time both see room; the later one to record its call sees both.
     """
-    call = started.predicted.at_most
-    for cap, spent in caps_of(session) if call is not None else ():
+    call, exact = started.predicted.at_most, started.predicted.exact
+    if call is None:
+        return None
+    for cap, spent in caps_of(session):
         totals = spent()
         if totals.cost.known + totals.held > cap:
-            others, exact = totals.held - (call or 0), started.predicted.exact
-            return CostCapExceeded(
-                cap=cap, spent=totals.cost.known, held=max(others, ZERO), call=call or ZERO, exact=exact
-            )
+            others = max(totals.held - call, ZERO)
+            return CostCapExceeded(cap=cap, spent=totals.cost.known, held=others, call=call, exact=exact)
     return None
 
 

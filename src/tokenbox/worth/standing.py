@@ -38,46 +38,29 @@ _RECENT = 2500
 _WORK_ON = {DocumentRole.SOURCE: 100, DocumentRole.TEST: 20, DocumentRole.OTHER: 0}
 # The languages whose files mention each other's names, by extension.
 _FAMILIES = {
-    extension: family[0]
+    extension: family.partition(" ")[0]
     for family in (
-        (
-            "c",
-            "h",
-            "cc",
-            "cpp",
-            "cxx",
-            "hh",
-            "hpp",
-            "hxx",
-            "m",
-            "mm",
-            "inl",
-            "ipp",
-            "tpp",
-            "cu",
-            "cuh",
-            "ino",
-        ),
-        ("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte", "astro"),
-        ("java", "kt", "kts", "scala", "groovy", "gvy"),
-        ("cs", "cshtml", "razor"),
-        ("ex", "exs", "heex", "eex"),
-        ("py", "pyi", "pyx", "pxd"),
-        ("rb", "rake", "erb"),
-        ("pl", "pm", "t", "psgi"),
-        ("ps1", "psm1"),
-        ("vhd", "vhdl"),
-        ("v", "sv", "vh", "svh"),
-        ("ml", "mli", "mly", "mll"),
-        ("fs", "fsi", "fsx"),
-        ("hs", "hsc", "lhs", "hs-boot"),
-        ("res", "resi"),
-        ("f90", "f95", "f03", "f08", "f", "for"),
-        ("erl", "hrl"),
-        ("clj", "cljs", "cljc"),
-        ("adb", "ads"),
+        "c h cc cpp cxx hh hpp hxx m mm inl ipp tpp cu cuh ino",
+        "js jsx ts tsx mjs cjs mts cts vue svelte astro",
+        "java kt kts scala groovy gvy",
+        "cs cshtml razor",
+        "ex exs heex eex",
+        "py pyi pyx pxd",
+        "rb rake erb",
+        "pl pm t psgi",
+        "ps1 psm1",
+        "vhd vhdl",
+        "v sv vh svh",
+        "ml mli mly mll",
+        "fs fsi fsx",
+        "hs hsc lhs hs-boot",
+        "res resi",
+        "f90 f95 f03 f08 f for",
+        "erl hrl",
+        "clj cljs cljc",
+        "adb ads",
     )
-    for extension in family
+    for extension in family.split()
 }
 
 
