@@ -15,8 +15,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -163,6 +164,66 @@ def free_port() -> int:
         if len(_CLAIMS) > MAX_CLAIMS:  # that server has started long ago
             os.close(_CLAIMS.popleft())
         return port
+
+
+class Cuttable:
+    """A way to a server on this machine that can be cut, or made silent."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._silent, self._mute = threading.Event(), threading.Event()
+        self._ends: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def silence(self) -> None:
+        """Take what is sent and pass nothing on, not even that an end is closed: the worst of networks."""
+        self._silent.set()
+        self._mute.set()
+
+    def mute(self) -> None:
+        """Pass on what is sent to the server, and none of its answers."""
+        self._mute.set()
+
+    def cut(self) -> None:
+        """End all connections; while it is silent, none that is made gets an answer."""
+        while self._ends:
+            _end(self._ends.pop()).close()
+
+    def mend(self) -> None:
+        self._silent.clear()
+        self._mute.clear()
+        self.cut()
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._target))
+                self._ends += [client, server]
+                for pump in ((client, server, self._silent), (server, client, self._mute)):
+                    threading.Thread(target=self._pump, args=pump, daemon=True).start()
+
+    @staticmethod
+    def _pump(one: socket.socket, other: socket.socket, dropped: threading.Event) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                if not dropped.is_set():
+                    other.sendall(data)
+        if not dropped.is_set():
+            _end(other)
+
+
+def _end(connection: socket.socket) -> socket.socket:
+    """End it for the peer, too: a close alone waits for a thread that receives, maybe forever."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    return connection
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import pytest
 
 from tests.gateway.running import auth, make_key, wait_until_up
 from tests.gateway.stub import usage_of
-from tests.services import free_port, redis_server
+from tests.services import Cuttable, free_port, redis_server
 from tests.waiting import SECONDS, until
 from tokenbox.gateway.accounts import QuotaAccounts, exceeded
 from tokenbox.gateway.relay import CallOutcome
@@ -434,55 +434,6 @@ def test_embeddings_cost_what_their_input_costs(start_gateway: Gateways, upstrea
         ((input_tokens, output_tokens, cost, exact),) = rows
     assert (input_tokens, output_tokens, exact) == (tokens, 0, 1)
     assert Decimal(cost) == Decimal(2 * tokens) / 10**6
-
-
-class Cuttable:
-    """A way to a server that can be cut, or made silent."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
-        self._silent = threading.Event()
-        self._ends: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def silence(self) -> None:
-        """What is sent is taken, and nothing comes back: the worst that a server can do."""
-        self._silent.set()
-
-    def cut(self) -> None:
-        """All connections end; while it is silent, none that is made gets an answer."""
-        for end in self._ends:
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        self._ends.clear()
-
-    def mend(self) -> None:
-        self._silent.clear()
-        self.cut()
-
-    def close(self) -> None:
-        self._listener.close()
-        self.cut()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._target))
-                self._ends += [client, server]
-                for one, other in ((client, server), (server, client)):
-                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
-
-    def _pump(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(65536):
-                if not self._silent.is_set():
-                    other.sendall(data)
-        for end in (one, other):
-            with suppress(OSError):
-                end.close()
 
 
 @pytest.fixture

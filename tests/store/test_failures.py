@@ -20,9 +20,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from tests.ledger.calls import CLAUDE, HAIKU, NOON
+from tests.services import Cuttable
 from tests.waiting import until
 from tokenbox.errors import MissingExtra
 from tokenbox.ledger import Call, Usage
@@ -411,6 +413,57 @@ def test_a_server_that_hangs_is_not_waited_for_forever(new_postgres: Callable[[]
             hang()
         assert store.calls.record(ENDED) == 1  # by a new connection
         end_all_others(other)
+
+
+def test_a_client_that_vanished_keeps_nobody_from_its_rows(new_postgres: Callable[[], str]) -> None:
+    """The server may not notice for hours that it is gone, as when the network between them was cut."""
+    address = new_postgres()
+
+    def vanish() -> None:
+        with open_store(address, patience=0.2) as gone, gone.database.writing() as transaction:
+            transaction.change("INSERT INTO tokenbox_quota_levels (bucket, used, ends) VALUES ('b', 1, '')")
+            with open_store(address) as store, store.database.writing() as other:
+                other.change("INSERT INTO tokenbox_quota_levels (bucket, used, ends) VALUES ('b', 2, '')")
+
+    with pytest.raises(StoreBusy, match="in which this process was silent"):
+        vanish()
+    with open_store(address) as store, store.database.reading() as transaction:
+        assert transaction.rows("SELECT used FROM tokenbox_quota_levels") == [(2,)]
+
+
+def test_calls_whose_record_was_not_confirmed_are_locked_by_nobody(new_postgres: Callable[[], str]) -> None:
+    """The server has executed the statements, and its answer is lost. It does not notice."""
+    address = new_postgres()
+    calls = ENDED, Call("b", NOON, "m"), Call("c", NOON, "m")
+    with psycopg.connect(address) as holder, ThreadPoolExecutor(1) as threads, open_store(address) as store:
+        way = Cuttable(holder.info.port)
+        away = f"postgresql://postgres@127.0.0.1:{way.port}/{address.rpartition('/')[2]}"
+        with open_store(away, patience=10) as unheard:
+            holder.execute("LOCK TABLE tokenbox_calls IN SHARE MODE")
+            recording = threads.submit(unheard.calls.record, *calls)
+            waiting = "SELECT 1 FROM pg_locks WHERE relation = 'tokenbox_calls'::regclass AND NOT granted"
+            until(lambda: holder.execute(waiting).fetchall())
+            way.mute()
+            holder.commit()
+            holder.autocommit = True  # it sees what the others do now
+            executed = """
+                SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
+                AND query ~ 'INSERT INTO tokenbox_calls' AND state ~ 'idle'
+            """
+            until(lambda: holder.execute(executed).fetchall())
+            assert store.calls.record(*calls) == 0
+            way.close()
+        with pytest.raises(StoreUnavailable):
+            recording.result()
+
+
+def test_rows_are_changed_all_or_none(store: Store) -> None:
+    statement = insert("tokenbox_quota_levels", ["bucket", "used", "ends"])
+    rows: list[dict[str, object]] = [{"bucket": str(used), "used": used, "ends": ""} for used in (1, None)]
+    with pytest.raises(StoreError):
+        store.database.change_each(statement, rows)
+    with store.database.reading() as transaction:
+        assert not transaction.rows("SELECT * FROM tokenbox_quota_levels")
 
 
 def test_a_server_that_answers_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,10 +110,9 @@ class Calls:
             return 0
         # In the order of ids, so that two processes that write the same calls cannot deadlock.
         ordered = sorted(calls, key=lambda call: call.id)
-        with self._database.writing() as transaction:
-            return transaction.change(
-                WRITE, [dict(zip(COLUMNS, map(_value, _read(call)), strict=True)) for call in ordered]
-            )
+        return self._database.change_each(
+            WRITE, [dict(zip(COLUMNS, map(_value, _read(call)), strict=True)) for call in ordered]
+        )
 
     def get(self, call_id: str) -> Call | None:
         with self._database.reading() as transaction:

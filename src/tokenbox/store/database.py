@@ -44,8 +44,8 @@ class Transaction(ABC):
     dialect: SqlDialect
 
     @abstractmethod
-    def execute(self, statement: str, values: Mapping[str, Value] | Sequence[Mapping[str, Value]]) -> Any:  # noqa: ANN401  # a DB-API cursor
-        """Execute a statement, or execute it for each of several values, and return the cursor."""
+    def execute(self, statement: str, values: Mapping[str, Value]) -> Any:  # noqa: ANN401  # a DB-API cursor
+        """Execute a statement and return the cursor."""
 
     @abstractmethod
     def has_table(self, name: str) -> bool: ...
@@ -55,10 +55,8 @@ class Transaction(ABC):
         rows: Sequence[Sequence[Any]] = self.execute(statement, values).fetchall()
         return rows
 
-    def change(
-        self, statement: str, values: Mapping[str, Value] | Sequence[Mapping[str, Value]] = NO_VALUES
-    ) -> int:
-        """Execute a statement, or execute it for each of several values; return how many rows it changed."""
+    def change(self, statement: str, values: Mapping[str, Value] = NO_VALUES) -> int:
+        """Execute a statement and return how many rows it changed."""
         return int(self.execute(statement, values).rowcount)
 
 
@@ -74,5 +72,9 @@ class Database(Protocol):
 
     def migrating(self) -> AbstractContextManager[Transaction]:
         """Return a writing transaction that excludes other migrating processes."""
+
+    def change_each(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
+        """Execute a statement for each of the values, all or none; return how many rows it changed."""
+        ...
 
     def close(self) -> None: ...

@@ -33,6 +33,7 @@ FAILURES: dict[str, tuple[type[StoreError], str]] = {
     "53100": (StoreFull, "no space is left. Nothing was written; free some space and try again."),
     "55P03": (StoreBusy, "other transactions have locked it. Try again."),
     "57014": (StoreBusy, "it took too long to answer. Try again."),
+    "25P03": (StoreBusy, "the server ended a transaction in which this process was silent. Try again."),
     "40001": (StoreBusy, "other transactions were faster. Try again."),
     "40P01": (StoreBusy, "other transactions were faster. Try again."),
     "23505": (StoreBusy, "another transaction wrote the same name at the same time. Try again."),
@@ -43,7 +44,8 @@ class PostgreSQLDatabase:
     """A database at a ``postgresql://`` address.
 
     ``patience`` is how many seconds to wait for a connection, and for a lock. An answer may take twice that.
-    A server that is silent for three times as long is unavailable: it hangs.
+    A server that is silent for three times as long is unavailable: it hangs. The server ends a transaction
+    whose client is silent or cannot be reached for as long: its locks keep all others from its rows.
     """
 
     def __init__(self, address: str, *, patience: float = 5.0) -> None:
@@ -55,9 +57,21 @@ class PostgreSQLDatabase:
                 "the address of the database does not parse. Give one as postgresql://user@host:5432/name."
             ) from None
         self.name = url.render_as_string(hide_password=True)
-        milliseconds = int(patience * 1000)
-        given = url.query.get("options", "")
-        options = f"{given} -c statement_timeout={2 * milliseconds} -c lock_timeout={milliseconds}"
+        milliseconds, seconds = int(patience * 1000), max(1, round(patience))
+        limits = {
+            "lock_timeout": milliseconds,
+            "statement_timeout": 2 * milliseconds,
+            "idle_in_transaction_session_timeout": 3 * milliseconds,
+            # Notice a client that vanished without closing the connection.
+            "tcp_user_timeout": milliseconds,
+            "tcp_keepalives_idle": seconds,
+            "tcp_keepalives_interval": 1,
+            "tcp_keepalives_count": 3,
+        }
+        options = [
+            str(url.query.get("options", "")),
+            *(f"-c {name}={limit}" for name, limit in limits.items()),
+        ]
         self._engine = sqlalchemy.create_engine(
             url.set(drivername="postgresql+psycopg").difference_update_query(["options"]),
             pool_size=CONNECTIONS,
@@ -66,11 +80,11 @@ class PostgreSQLDatabase:
             hide_parameters=True,
             connect_args={
                 "connect_timeout": max(2, round(patience)),
-                "options": options.strip(),
+                "options": " ".join([str(url.query.get("options", "")), *options]).strip(),
                 "application_name": "tokenbox",
                 # Notice a server that vanished without closing the connection.
                 "tcp_user_timeout": milliseconds,
-                "keepalives_idle": max(1, round(patience)),
+                "keepalives_idle": seconds,
                 "keepalives_interval": 1,
                 "keepalives_count": 3,
             },
@@ -82,15 +96,21 @@ class PostgreSQLDatabase:
             connection.seconds = 3 * patience
             return connection
 
+        # A connection of it sends all values at once, and the server commits with the last of them. If the
+        # driver executed them in a transaction, and vanished then, no limit above would end it: the driver
+        # sends a Flush last, which PostgreSQL takes for the beginning of the next statement.
+        self._committing = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        try:
-            with self._engine.begin() as connection:
-                yield PostgreSQLTransaction(connection)
-        except exc.SQLAlchemyError as error:
-            raise self._failure(error) from error
+        with self._failures(), self._engine.begin() as connection:
+            yield PostgreSQLTransaction(connection)
 
     reading = writing
+
+    def change_each(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
+        with self._failures(), self._committing.connect() as connection:
+            return int(connection.execute(sqlalchemy.text(statement), values).rowcount)
 
     @contextmanager
     def migrating(self) -> Iterator[Transaction]:
@@ -100,6 +120,13 @@ class PostgreSQLDatabase:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except exc.SQLAlchemyError as error:
+            raise self._failure(error) from error
 
     def _failure(self, error: exc.SQLAlchemyError) -> StoreError:
         cause = error.orig if isinstance(error, exc.DBAPIError) else None
@@ -149,7 +176,7 @@ class PostgreSQLTransaction(Transaction):
     def __init__(self, connection: sqlalchemy.Connection) -> None:
         self._connection = connection
 
-    def execute(self, statement: str, values: Mapping[str, Value] | Sequence[Mapping[str, Value]]) -> Any:  # noqa: ANN401  # its cursor
+    def execute(self, statement: str, values: Mapping[str, Value]) -> Any:  # noqa: ANN401  # its cursor
         return self._connection.execute(sqlalchemy.text(statement), values)
 
     def has_table(self, name: str) -> bool:

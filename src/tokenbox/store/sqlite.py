@@ -79,6 +79,10 @@ class SQLiteDatabase:
 
     migrating = writing
 
+    def change_each(self, statement: str, values: Sequence[Mapping[str, Value]]) -> int:
+        with self.writing():
+            return self._connection.executemany(statement, map(_bound, values)).rowcount
+
     def close(self) -> None:
         with self._lock, suppress(sqlite3.Error):
             self._connection.close()
@@ -170,10 +174,8 @@ class SQLiteTransaction(Transaction):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def execute(self, statement: str, values: Mapping[str, Value] | Sequence[Mapping[str, Value]]) -> Any:  # noqa: ANN401  # its cursor
-        if isinstance(values, Mapping):
-            return self._connection.execute(statement, _bound(values))
-        return self._connection.executemany(statement, map(_bound, values))
+    def execute(self, statement: str, values: Mapping[str, Value]) -> Any:  # noqa: ANN401  # its cursor
+        return self._connection.execute(statement, _bound(values))
 
     def has_table(self, name: str) -> bool:
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = :name", {"name": name}))
