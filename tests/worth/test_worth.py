@@ -548,6 +548,23 @@ def test_mentions_count_in_the_same_family_of_languages_and_little_in_tests() ->
     assert abs(line - shop) < SCALE // 8  # the tests mean their own
 
 
+@pytest.mark.parametrize(
+    ("name", "ending", "call"),
+    [
+        ("make-point", "scm", b"(list (make-point 1 2))\n"),
+        ("empty-cart?", "clj", b"(when (shop.core/empty-cart? cart))\n"),
+        ("1000-MAIN", "cbl", b"           PERFORM 1000-MAIN.\n"),
+        ("Get-Cart", "ps1", b"$cart = Get-Cart -Id 3\n"),
+        ("valid?", "ex", b"if Cart.valid?(cart), do: :ok\n"),
+    ],
+)
+def test_names_with_signs_are_mentioned_as_a_whole(name: str, ending: str, call: bytes) -> None:
+    defined = Document(f"a.{ending}", b"", defines=[name.encode(), b"unused-name"])
+    users = [Document(f"u{n}.{ending}", call) for n in range(8)]
+    used, unused = worths_of([defined, *users], name, "unused-name")
+    assert used > unused + SCALE
+
+
 def test_the_license_at_the_top_of_a_file_mentions_nothing() -> None:
     license_text = b"/*\n * Copyright 2026. Use of it is governed by the Apache 2.0 license.\n */\n\n"
     text = b"class Apache {\nclass Cart {\n"

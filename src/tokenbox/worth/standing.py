@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,12 @@ _PROTOTYPE, _MEMBER, _WORD, _MEMBER_OF_TOP = 60, 33, 60, 50
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".d.ts", ".pyi")
 # The number of names from which a document can be one that merges others.
 _MANY_NAMES = 40
+_IDENTIFIER = re.compile(rb"\w+")
+# What is in no name: those of Lisp, COBOL and shells may have signs in them.
+_SEPARATED = bytes(
+    byte if chr(byte).isalnum() or byte > 0x7F or chr(byte) in "_-?!*<>=/+%&~^" else ord(" ")
+    for byte in range(256)
+)
 # A source file that mentions a name counts as much as four tests.
 _MENTION = {DocumentRole.SOURCE: 4, DocumentRole.TEST: 1}
 _UNIT = SCALE * SCALE // _MENTION[DocumentRole.SOURCE]
@@ -89,6 +96,10 @@ class Standing:
         self._own = [frozenset(names) for names in own]
         self._definers = _definers({i: own[i] for i in sources})
         defined = frozenset(self._definers)
+        self._symbols: defaultdict[str, set[bytes]] = defaultdict(set)
+        """The names in each family that are no identifiers, such as ``make-point`` and ``empty?``."""
+        for i in sources:
+            self._symbols[self._family[i]].update(name for name in own[i] if not _IDENTIFIER.fullmatch(name))
         self._mentions = {family: Mentions(family, defined) for family in set(self._family)}
         self._has_places = found is None
         """Whether mentions are told apart by where the name is from."""
@@ -111,7 +122,10 @@ class Standing:
                 continue
             mentions, weight = self._mentions[self._family[i]], _MENTION[document.role]
             if known is None:
-                words = tokens(after_copyright(document.data))
+                text = after_copyright(document.data)
+                words = tokens(text)
+                if symbols := self._symbols[self._family[i]]:
+                    words += filter(symbols.__contains__, _symbols(text))
                 mentions.add_placed(document, words, self._own[i], weight)
             else:
                 mentions.add(known.keys(), [name for name in self._own[i] if name in known], weight)
@@ -235,6 +249,14 @@ class Standing:
             home = home_of(document.path, document.data, self._family[i], self._own[i])
             self._homes[i] = home
         return home
+
+
+def _symbols(data: bytes) -> Iterator[bytes]:
+    """Yield the words of a text whose languages have more in names than letters, also after a slash."""
+    for word in data.translate(_SEPARATED).split():
+        yield word
+        if b"/" in word:
+            yield word.rpartition(b"/")[2]
 
 
 def _unqualified(name: str) -> str:
