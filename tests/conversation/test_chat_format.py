@@ -709,8 +709,8 @@ def test_a_server_that_says_nonsense() -> None:
 @pytest.mark.parametrize(
     "model",
     """
-    gpt-4o gpt-4o-mini gpt-4o-2024-08-06 openai/gpt-4o azure/gpt-4o gpt-4 gpt-4-0613 gpt-4-32k gpt-4-turbo
-    gpt-4-1106-preview gpt-4-turbo-2024-04-09 gpt-3.5-turbo gpt-3.5-turbo-0125 gpt-35-turbo gpt-3.5-turbo-16k
+    gpt-4o gpt-4o-mini gpt-4o-2024-08-06 openai/gpt-4o gpt-4 gpt-4-0613 gpt-4-32k gpt-4-turbo
+    gpt-4-1106-preview gpt-4-turbo-2024-04-09 gpt-3.5-turbo gpt-3.5-turbo-0125 gpt-3.5-turbo-16k
     """.split(),
 )
 def test_the_models_of_the_published_rules_are_exact(model: str) -> None:
@@ -722,7 +722,7 @@ def test_the_models_of_the_published_rules_are_exact(model: str) -> None:
     """
     gpt-3.5-turbo-0301 gpt-4-x-alpaca-13b x/gpt-4-alpaca foo/gpt-4o-clone gpt-4o-search-preview gpt-4-base
     gpt-4o-mini-search-preview gpt-4o-audio-preview gpt-4o-realtime-preview gpt-3.5-turbo-instruct gpt-4.1
-    ft:gpt-4o-2024-08-06:o:n:i gpt-5 chatgpt-4o-latest
+    ft:gpt-4o-2024-08-06:o:n:i gpt-5 chatgpt-4o-latest azure/gpt-4o gpt-35-turbo gpt_4o gpt-4o-2099-01-01
     """.split(),
 )
 def test_a_name_that_begins_alike_proves_nothing(model: str) -> None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 
+import tokenbox
 from tokenbox import tokenizers
 from tokenbox.catalog import Figure, FigureRule, ModelLimits
 from tokenbox.compose.requests import By, Count
@@ -142,7 +143,7 @@ def count(model: str | None, counting: Counting = Counting(), **asked: object) -
         ("openai/gpt-4o-2024-08-06", By.PUBLISHED, True),
         ("gpt-4", By.PUBLISHED, True),
         ("gpt-5", By.PUBLISHED, False),
-        ("azure/gpt-4o", By.PUBLISHED, True),
+        ("azure/gpt-4o", By.PUBLISHED, False),
         ("claude-sonnet-4-5", By.MARGIN, False),
         ("unheard-of", By.MARGIN, False),
         ("gpt-oss-20b", By.MARKERS, False),
@@ -153,6 +154,27 @@ def test_the_order_of_who_counts(model: str, by: By, exact: bool) -> None:
     assert (found.by, found.exact) == (by, exact)
     assert found.total <= found.at_most
     assert found.at_most == found.total or not exact
+
+
+@pytest.mark.parametrize(
+    ("model", "exact"),
+    [
+        *[(name, True) for name in ("gpt-4o", "GPT-4O", " gpt-4o", "openai/gpt-4o", "openai:gpt-4o")],
+        *[(name, True) for name in ("gpt-4o-2024-08-06", "gpt-4.1", "ft:gpt-4o:acme::x", "gpt-oss:20b")],
+        *[(name, False) for name in ("gpt 4o", "gpt_4o", "gpt:4o", "gpt-4o.gguf", "gpt-4o-q4", "gpt-4o-foo")],
+        *[(name, False) for name in ("gpt-4o-2099-01-01", "openai/gpt-4o-2099-01-01", "gpt-4-9999")],
+        *[(name, False) for name in ("evil/gpt-4o", "ollama/gpt-4o", "azure/gpt-4o", "models/gpt-4o")],
+        *[(name, False) for name in ("ft:gpt-4o-foo:acme", "gpt-5-by-others", "gpt-oss-by-others")],
+    ],
+)
+def test_only_the_model_that_its_maker_lists_is_exact(model: str, *, exact: bool) -> None:
+    """A name that resembles one may be of any model: its vocabulary is a guess, and so is the bound."""
+    found = tokenbox.count("How high is the tide?", model)
+    assert found.exact is exact
+    assert (found.at_most == found.total) is exact
+    chat = count(model)
+    assert chat.exact is (exact and model.strip().lower().endswith(("4o", "08-06")))
+    assert exact or chat.at_most > 2_000, "bytes"
 
 
 def test_a_vocabularys_name_never_switches_a_known_format_off() -> None:

@@ -74,6 +74,14 @@ _ROWS = (
 )
 
 
+# Open models with a vocabulary of a baseline, as their makers name them. Models that are made from these may
+# have more tokens: their names say more than a size, a use and a version.
+_OPEN = re.compile(
+    r"(gpt-oss|(meta-)?llama-?3([.-]\d)?|deepseek-r1-distill-llama)"
+    r"(-(\d+b|v?\d|instruct|chat|vision|latest|versatile|instant|turbo|cloud))*"
+)
+
+
 class _Card(NamedTuple):
     pattern: str
     window: int
@@ -140,6 +148,11 @@ def tokenizer_family(model: str) -> TokenizerFamily | None:
     """Return the tokenizer family of a model, or None if it is unknown."""
     row = _first(_ROWS, bare_name(checked_name(model)))
     return None if row is None else TokenizerFamily(row.family, row.source)
+
+
+def is_makers_own(model: str) -> bool:
+    """Return whether the name is that of an open model of its maker, not of one that is made from it."""
+    return _OPEN.fullmatch(bare_name(model)) is not None
 
 
 def card_of(model: str) -> ModelLimits | None:

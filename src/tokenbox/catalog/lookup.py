@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from tokenbox.catalog.families import card_of, tokenizer_family
 from tokenbox.catalog.figures import Figure, Limit, ModelInfo, ModelLimits, settle, with_input
@@ -96,6 +97,15 @@ def find(
     if meant is not None and meant.id not in {info.id for info in infos}:
         infos = [meant, *infos][:limit]  # the name of a local server
     return infos
+
+
+@lru_cache(maxsize=4096)
+def is_listed(model_id: str, provider: str) -> bool:
+    """Return whether the sources list this very model of a provider.
+
+    A name that only resembles one, an unknown snapshot and another provider's model are not listed.
+    """
+    return any(published().row(key).provider == provider for key in _keys(with_slash(checked_name(model_id))))
 
 
 def nearest(model_id: str, limit: int = 3) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import tokenbox
 from tokenbox import counters
+from tokenbox.catalog.names import bare_name
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
@@ -97,10 +98,12 @@ def note_misspelt(model: str | None, tokenizer: str | None) -> None:
     if model is None or tokenizer is not None:
         return
 
-    known = tokenbox.catalog.tokenizer_family(model) or tokenbox.catalog.model(
-        model, configured=tokenbox.config.current().catalog_limits()
-    )
-    near = None if known else next(iter(tokenbox.catalog.nearest(model, 1)), None)
+    if tokenbox.catalog.model(model, configured=tokenbox.config.current().catalog_limits()):
+        return
+    near = next(iter(tokenbox.catalog.nearest(model, 1)), None)
+    of_family = tokenbox.catalog.tokenizer_family(model) is not None
+    if of_family and (near is None or bare_name(near) != bare_name(model)):
+        return  # a model that is made from another, or a new one
     if near is not None:
         name = printable(model[:80])
         write_error(f"note: no model is called {name}, so its tokens are estimated. Did you mean {near}?\n")

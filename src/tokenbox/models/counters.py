@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from tokenbox.catalog import is_listed, is_makers_own, tokenizer_family
 from tokenbox.catalog import model as catalog_model
-from tokenbox.catalog import tokenizer_family
 from tokenbox.catalog.names import bare_name
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import is_request_counter
@@ -66,6 +66,7 @@ class Counting:
     ``at_openai``: whether the server is OpenAI itself (:func:`is_openai`), or none is known. Another server
     may run any model under a public name. The rules and the vocabulary of that name prove nothing there, so
     they only estimate: no count is exact, a text has a token per 8 bytes at least, and the bound is by bytes.
+    So it is with a name that the model's maker does not list: ``gpt 4o``, a new snapshot, ``azure/gpt-4o``.
     """
 
     named: object = None
@@ -169,14 +170,17 @@ def _local(model: str | None, counting: Counting) -> Counters:
     """Return the published rules for a model with its own vocabulary, else an estimate of markers."""
     tokenizer = _tokenizer(model, counting)
     name = None if model is None else bare_name(model)
-    if not counting.at_openai and counting.named is None and tokenizer.identity.name in _PUBLIC:
+    at_its_maker = counting.at_openai and model is not None
+    at_openai = at_its_maker and is_listed(str(model), "openai")
+    is_own = at_openai or (at_its_maker and is_makers_own(str(model)))
+    if not is_own and counting.named is None and tokenizer.identity.name in _PUBLIC:
         tokenizer = _estimate(tokenizer.identity.name)
     if (
         name is not None
         and name.removeprefix("ft:").startswith(OPENAI)
         and tokenizer.identity.name in BASELINES["gpt-bpe"]
     ):
-        by_rules = openai_format(name, at_openai=counting.at_openai)
+        by_rules = openai_format(name, at_openai=at_openai)
         return Counters(by_rules, tokenizer, exact=False)
     return Counters(
         MarkersFormat(tokenizer, image_cost=image_cost(name)),
