@@ -86,7 +86,7 @@ def count(  # each is an option of its own
                 'Give [{"role": "user", "content": TEXT}].'
             )
         return count_text(what, text_counter(model, tokenizer))
-    request = read_request(what, tools=as_schemas(tools), fields=_with_form(None, response_format))
+    request = read_request(what, tools=tools, fields=_with_form(None, response_format))
     if model is None and tokenizer is None and isinstance(what, Mapping):
         named = what.get("model")
         model = named if isinstance(named, str) else None

@@ -12,6 +12,7 @@ import pytest
 
 import tokenbox
 from tests.windows import enforce, evictable, window_of
+from tokenbox import ctx
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.items import read_item, read_items
 from tokenbox.content.message import InvalidMessage, Role, thaw
@@ -818,6 +819,13 @@ def test_tool_objects_of_libraries() -> None:
     for one in objects:
         assert tokenbox.count(chat, "gpt-4o", tools=[one]).total == counted.total
         assert tokenbox.fit(chat, 100, model="gpt-4o", tools=[one]).total == counted.total
+        asked: dict[str, Any] = {"messages": chat, "tools": [one]}
+        assert tokenbox.count(asked, "gpt-4o").total == counted.total
+        for chunks, tools in ((asked, None), (chat, [one])):
+            given: dict[str, Any] = {"tokenizer": "gpt-4o", "tools": tools}
+            assert ctx.estimate("gpt-4o", chunks, **given).tokens_in == counted.total
+            assert ctx.enforce("gpt-4o", chunks, **given).tokens_in == counted.total
+            assert ctx.pack(chunks, model="gpt-4o", **given).total == counted.total
     assert tokenbox.Conversation("", "gpt-4o", tools=objects).estimate_tokens() > counted.total
     for unknown in (object(), len, SimpleNamespace(name="f", parameters=len)):
         with pytest.raises(InvalidMessage, match="Give its JSON schema"):

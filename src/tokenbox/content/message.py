@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
+from tokenbox.content.tool_objects import as_schemas
 from tokenbox.errors import TokenboxError, several
 from tokenbox.integers import whole
 from tokenbox.tokenizers.utf8 import utf8
@@ -292,13 +293,17 @@ def read_each(values: object, read: Callable[[object], T], expected: str) -> lis
     return found
 
 
-def check_tools(tools: object) -> None:
-    """Check that ``tools`` is None or a list of tool schemas. Raises :class:`InvalidMessage`."""
+def checked_tools(tools: object) -> Sequence[Mapping[str, Any]]:
+    """Return a list of tools with the schemas of tool objects; None has no tools.
+
+    Raises :class:`InvalidMessage`.
+    """
     if tools is None:
-        return
+        return ()
     if not isinstance(tools, Sequence) or isinstance(tools, str | bytes | bytearray):
         raise InvalidMessage(f"tools are a list of mappings, not {type(tools).__name__}.")
-    for index, tool in enumerate(tools):
+    schemas: Sequence[Mapping[str, Any]] = as_schemas(tools)
+    for index, tool in enumerate(schemas):
         if not isinstance(tool, Mapping):
             raise InvalidMessage(
                 f'tools[{index}] is not a tool such as {{"type": "function", "function": {{"name": "f"}}}}, '
@@ -306,6 +311,7 @@ def check_tools(tools: object) -> None:
                 index=index,
             )
         freeze_object(tool, f"tools[{index}]")
+    return schemas
 
 
 Place: TypeAlias = "str | tuple[Place, str | int]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tokenbox.content.items import Item, as_converted, read_items
 from tokenbox.content.message import (
@@ -14,7 +14,7 @@ from tokenbox.content.message import (
     Message,
     Object,
     Role,
-    check_tools,
+    checked_tools,
     freeze_object,
     plain_message,
     thaw,
@@ -156,11 +156,7 @@ def read_tools(tools: object) -> tuple[tuple[Object, ...], bool]:
     and legacy ``functions`` have no ``type``. A provider's own tool is kept as it is. Raises
     :class:`InvalidMessage`.
     """
-    check_tools(tools)
-    if tools is None:
-        return (), True
-    given: Any = tools
-    read = [_tool(function) for tool in given for function in functions_in(tool)]
+    read = [_tool(function) for tool in checked_tools(tools) for function in functions_in(tool)]
     return tuple(tool for tool, _ in read), all(verbatim for _, verbatim in read)
 
 
@@ -182,12 +178,9 @@ def beside_items(
     return head, with_functions(tools, given.get("functions")), costly_fields(others)
 
 
-def with_functions(tools: object, functions: object) -> object:
-    """Return the tools with legacy ``functions`` after them. Raises :class:`InvalidMessage`."""
-    check_tools(tools)
-    check_tools(functions)
-    both = cast("Sequence[Sequence[Mapping[str, object]] | None]", (tools, functions))
-    return [tool for given in both for tool in given or ()] if functions else tools
+def with_functions(tools: object, functions: object) -> Sequence[Mapping[str, Any]]:
+    """Return the schemas of the tools, and legacy ``functions`` after them. Raises ``InvalidMessage``."""
+    return [*checked_tools(tools), *checked_tools(functions)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +200,10 @@ def in_parts(body: Mapping[str, Any]) -> RequestParts:
     if api in PROMPTED:
         raise InvalidMessage("a request of a prompt has no messages. Give its text in a list.")
     key = INPUTS[api]
-    tools: Any = with_functions(body.get("tools"), body.get("functions"))
     return RequestParts(
         tuple(Item((message,)) for message in _system_messages(body, api)),
         tuple(read_items(_given_items(body.get(key), api))),
-        tools or (),
+        with_functions(body.get("tools"), body.get("functions")),
         costly_fields(_beside(body, api)),
         api,
     )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from tokenbox.content.message import InvalidMessage, Message, Part, PartKind, check_tools, read_as
+from tokenbox.content.message import Message, Part, PartKind, checked_tools, read_as
 
 SOME_DAY: Final = dt.datetime(2024, 7, 26, 12, tzinfo=dt.UTC)
 """The date for templates that print it, if no clock was given: their counts are not exact."""
@@ -44,8 +44,7 @@ def tool_mappings(tools: object) -> Sequence[Mapping[str, Any]]:
         return ()
     if isinstance(tools, Sequence) and all(isinstance(tool, Mapping) for tool in tools):
         return tools
-    check_tools(tools)
-    raise InvalidMessage("tools are a list of mappings.")
+    return checked_tools(tools)
 
 
 def in_chat_shape(messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
 
     Counting = str | Tokenizer | RequestCounter | Callable[[str], int]
-    Tools = Sequence[Mapping[str, object]]
+    Tools = Sequence[object]
     Headroom = str | Decimal | Fraction | int | float
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.content.blocks import Block
 from tokenbox.content.items import Item, read_item
-from tokenbox.content.message import InvalidMessage, Message, Object, check_tools, thaw
+from tokenbox.content.message import InvalidMessage, Message, Object, checked_tools, thaw
 from tokenbox.content.request import INPUT_KEYS, Api, Request, in_parts
 from tokenbox.content.section import Section
 from tokenbox.errors import several
@@ -91,15 +91,15 @@ _NAMES = {ChunkKind.SECTIONS: "chunk", ChunkKind.BLOCKS: "block", ChunkKind.MESS
 def read_chunks(
     chunks: Iterable[Chunk] | Mapping[str, object] | Chunks,
     separator: str = SEPARATOR,
-    tools: Sequence[Mapping[str, object]] | None = None,
+    tools: Sequence[object] | None = None,
 ) -> Chunks:
     """Parse the chunks of a request.
 
     Strings and sections go together; blocks, and chat messages, only with their own kind. A mapping with an
     ``id`` and a ``content`` is a section; one with a ``role`` or a ``type`` is a message of any API, and so
-    are the objects of libraries. ``tools`` are the schemas that go with messages. A mapping with messages or
-    an input is a whole request: its messages are the chunks, and all its fields are counted. Raises
-    :class:`InvalidChunks`, or the error of an invalid chunk.
+    are the objects of libraries. ``tools`` are schemas, or the tool objects of a library, that go with
+    messages. A mapping with messages or an input is a whole request: its messages are the chunks, and all
+    its fields are counted. Raises :class:`InvalidChunks`, or the error of an invalid chunk.
     """
     if isinstance(chunks, Chunks):
         return chunks
@@ -136,17 +136,15 @@ def read_chunks(
     return request
 
 
-def _checked(request: Chunks, tools: Sequence[Mapping[str, object]] | None) -> Chunks:
+def _checked(request: Chunks, tools: Sequence[object] | None) -> Chunks:
     """Return the request with the tools, which only messages have."""
-    check_tools(tools)
-    if tools and request.kind is not ChunkKind.MESSAGES:
+    schemas = checked_tools(tools)
+    if schemas and request.kind is not ChunkKind.MESSAGES:
         raise InvalidChunks(f"tools go with messages, not with {request.kind.value}.")
-    return replace(request, tools=tuple(tools)) if tools else request
+    return replace(request, tools=tuple(schemas)) if schemas else request
 
 
-def _whole_request(
-    body: Mapping[str, Any], separator: str, tools: Sequence[Mapping[str, object]] | None
-) -> Chunks:
+def _whole_request(body: Mapping[str, Any], separator: str, tools: Sequence[object] | None) -> Chunks:
     parts = in_parts(body if tools is None else {**body, "tools": tools})
     items = (*parts.head, *parts.items)
     return Chunks(
