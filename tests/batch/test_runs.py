@@ -28,8 +28,8 @@ from tokenbox.batch.reading import ShardReader
 from tokenbox.batch.runs import RunOptions, run
 from tokenbox.batch.shards import RowFormat, shard_input
 from tokenbox.batch.storage import storage_of
-from tokenbox.batch.summary import summary_schema
 from tokenbox.batch.writing import json_text
+from tokenbox.cli.schema import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +52,8 @@ def test_every_row_has_its_row_in_order(source: Path, tmp_path: Path) -> None:
     assert found.tally.tokens == sum(row["total"] or 0 for row in rows)
     assert not (tmp_path / "out.jsonl.batch" / "parts").exists()
     jsonschema.validate(
-        json.loads((tmp_path / "out.jsonl.batch" / "summary.json").read_text()), summary_schema()
+        json.loads((tmp_path / "out.jsonl.batch" / "summary.json").read_text()),
+        schema_of("batch.summary/1", strict=True),
     )
 
 
@@ -77,7 +78,7 @@ def test_an_empty_input_is_an_empty_output(tmp_path: Path) -> None:
     found = batch.run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", task="count")
     assert (found.tally.rows, found.shards) == (0, 0)
     assert (tmp_path / "out.jsonl").read_bytes() == b""
-    jsonschema.validate(found.to_dict(), summary_schema())
+    jsonschema.validate(found.to_dict(), schema_of("batch.summary/1", strict=True))
 
 
 def test_a_huge_row_is_an_error_and_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

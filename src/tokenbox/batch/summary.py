@@ -1,12 +1,10 @@
-"""The summary of a run, with its JSON form (``tokenbox schema batch``)."""
+"""The summary of a run."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenbox.ledger.cost import EXACT, ZERO, money_text, per_million
 from tokenbox.records import to_record
@@ -64,7 +62,7 @@ class BatchSummary:
         return total
 
     def to_dict(self) -> dict[str, object]:
-        """Return the summary as JSON; its schema is :func:`summary_schema`."""
+        """Return the summary as JSON (``tokenbox schema batch``)."""
         tally, dollars = self.tally, self.dollars
         cost = {
             "dollars": None if dollars is None else money_text(dollars),
@@ -99,11 +97,3 @@ class BatchSummary:
             seconds=f"{self.seconds:.3f}",
             proof=self.bundle,
         )
-
-
-def summary_schema() -> dict[str, Any]:
-    """Return the JSON Schema of :meth:`BatchSummary.to_dict`."""
-    schema: dict[str, Any] = json.loads(
-        files(__package__).joinpath("summary.schema.json").read_text(encoding="utf-8")
-    )
-    return schema

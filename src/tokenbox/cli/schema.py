@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -25,6 +25,7 @@ TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 _NOTES: Final = "notes"
 _PRINTED_BY: Final = "printed_by"
+_LAYOUT: Final = "layout/1"  # the record of `tokenbox layout`, whose schema is a file
 
 
 def schema(
@@ -35,32 +36,25 @@ def schema(
 
     Example: tokenbox schema tokenbox.count/1
     """
-    from tokenbox.batch.summary import summary_schema
-
-    of_files = {
-        "layout": tokenbox.documents.layout_schema,
-        "result": tokenbox.documents.result_schema,
-        "batch": summary_schema,
-    }
-    also = {f"{PREFIX}layout/1": tokenbox.documents.result_schema, f"{PREFIX}batch.summary/1": summary_schema}
     if every:
         rows = [("layout", "a layout document")]
         rows += [(PREFIX + name, _read()[name][_PRINTED_BY]) for name in records()]
-        rows += [(f"{PREFIX}layout/1", "tokenbox layout"), (f"{PREFIX}batch.summary/1", "tokenbox batch")]
+        rows += [(PREFIX + _LAYOUT, "tokenbox layout")]
         terminal.show_table(("name", "what prints it"), rows)
-        return
-    made = of_files.get(name) or also.get(PREFIX + name.removeprefix(PREFIX))
-    found = made() if made is not None else schema_of(_known(name, also))
-    write_json(found)
+    elif name == "layout":
+        write_json(tokenbox.documents.layout_schema())
+    elif name.removeprefix(PREFIX) in ("result", _LAYOUT):
+        write_json(tokenbox.documents.result_schema())
+    else:
+        write_json(schema_of(_known(name)))
 
 
-def _known(name: str, also: Iterable[str]) -> str:
+def _known(name: str) -> str:
     """Return the name of a record, as in :func:`records`; the prefix and the version may be missing."""
-    short = name.removeprefix(PREFIX)
+    short = "batch.summary" if name == "batch" else name.removeprefix(PREFIX)
     known = next((one for one in records() if short in (one, one[:-2])), None)
     if known is None:
-        full = next((one for one in also if one[:-2] == name), None)
-        hint = f"Did you mean {full}? " if full else ""
+        hint = f"Did you mean {PREFIX}{_LAYOUT}? " if name == PREFIX + _LAYOUT[:-2] else ""
         raise UsageProblem(f"there is no schema '{name}'. {hint}`tokenbox schema --list` names them all.")
     return known
 
