@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -12,11 +11,11 @@ import tokenbox
 from tokenbox import counters
 from tokenbox.catalog.names import bare_name
 from tokenbox.cli import terminal
+from tokenbox.cli.chat import chat_in, note_unseen, why_no_chat
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.streams import STDIN, read_text, shown_name, write_error, write_record
-from tokenbox.compose.requests import NO_BOUND, Count, RequestCounter
-from tokenbox.content.request import read_request
+from tokenbox.compose.requests import Count, RequestCounter
 from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 from tokenbox.tokenizers import registry
@@ -142,15 +141,6 @@ def _count_file(
         return FileCount(file, None, error=error)
 
 
-def note_unseen(file: str, count: Count, chat: object) -> None:
-    """Say what only the server can count, if a chat refers to some input of that kind."""
-    if count.at_most == NO_BOUND:
-        from tokenbox.content.unseen import unseen_of
-
-        unseen = printable(str(unseen_of(read_request(chat))))
-        write_error(f"note: {shown_name(file)}: {unseen}, which is not counted here.\n")
-
-
 def _note_chat(file: str, chat: Any) -> None:  # noqa: ANN401  # JSON
     """Say how to count a file as the chat that it contains."""
     if chat is None:
@@ -163,47 +153,8 @@ def _note_chat(file: str, chat: Any) -> None:  # noqa: ANN401  # JSON
     )
 
 
-def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
-    """Return the messages or the request in a JSON text, or None for any other text."""
-    text = text.removeprefix("\ufeff")  # some editors write a byte order mark
-    if not text.lstrip().startswith(("[", "{")):
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, dict):
-        return value if _REQUEST_KEYS & value.keys() else None
-    items = value if isinstance(value, list) else []
-    return value if items and all(isinstance(i, dict) and _ITEM_KEYS & i.keys() for i in items) else None
-
-
-def why_no_chat(text: str) -> str | None:
-    """Return why a JSON file has no chat, as the end of a message; None if it has other JSON."""
-    try:
-        value = json.loads(text.removeprefix("\ufeff"))
-    except json.JSONDecodeError as error:
-        if not text.strip():
-            return "is empty."
-        if error.msg == "Extra data":
-            return (
-                "has several JSON values, not one list. To make a list of them: jq -s . FILE; "
-                "to process each by itself: tokenbox batch FILE -o out."
-            )
-        rules = "JSON has double quotes, no comments and no comma after the last item."
-        return f"is not valid JSON in line {error.lineno}: {rules}"
-    except ValueError:
-        return "is JSON in which an integer has too many digits."
-    except RecursionError:
-        return "is JSON that is nested too deeply."
-    return "is one message, not a list of messages." if isinstance(value, dict) and "role" in value else None
-
-
 # The most characters of a JSON file that is parsed only to give a hint.
 _LARGEST_HINTED = 5_000_000
-# The keys that identify a request among other JSON, and an item of its input.
-_REQUEST_KEYS = frozenset(("messages", "input", "prompt", "previous_response_id"))
-_ITEM_KEYS = frozenset(("role", "type"))
 
 
 def _record(counts: list[FileCount], identity: TokenizerIdentity) -> dict[str, object]:

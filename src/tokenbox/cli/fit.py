@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import tokenbox
 from tokenbox.cli import streams, terminal
-from tokenbox.cli.count import by_settings, chat_in, note_misspelt, note_unseen, why_no_chat
+from tokenbox.cli.chat import Chat, note_unseen, read_chat
+from tokenbox.cli.count import by_settings, note_misspelt
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, proving
@@ -17,31 +17,8 @@ from tokenbox.conversation.record import Fitted
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import ContextCriticalOverflow
 
-# The fields of a request that hold its messages, and a system prompt beside them.
-_INPUTS = ("messages", "input")
+# The fields of a request that hold a system prompt beside its messages.
 _SYSTEM = ("system", "instructions")
-
-
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """A list of messages, or a whole request that has one under ``key``."""
-
-    value: Any
-    key: str | None
-
-    @property
-    def messages(self) -> list[Any]:
-        found: list[Any] = self.value if self.key is None else self.value[self.key]
-        return found
-
-    @property
-    def model(self) -> str | None:
-        named = None if self.key is None else self.value.get("model")
-        return named if isinstance(named, str) else None
-
-    def holding(self, messages: list[Any]) -> Any:  # noqa: ANN401  # JSON
-        """Return the list or the request with other messages."""
-        return messages if self.key is None else {**self.value, self.key: messages}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +57,7 @@ class FitCommand:
     def run(self) -> int:
         with proving(proof=self.proof, texts=self.proof_texts, folder=self.proof_dir) as prover:
             only_one({"--json": self.as_json, "--explain": self.explain})
-            chat = _read(self.file)
+            chat = read_chat(self.file, is_list=True)
             with terminal.progress("fitting"):
                 fitted, count = _fitted(chat, self, prover)
             shown = chat.holding(_without_head(fitted, len(chat.messages)))
@@ -99,21 +76,6 @@ class FitCommand:
 
 
 fit = FitCommand
-
-
-def _read(file: str) -> Chat:
-    text = streams.read_text(file)
-    value = chat_in(text)
-    key = next((key for key in _INPUTS if isinstance(value, dict) and isinstance(value.get(key), list)), None)
-    if key is None and not isinstance(value, list):
-        if Path(file).suffix in {".toml", ".yaml", ".yml"}:
-            raise UsageProblem(f"{file} is not a chat. For a layout document: tokenbox layout {file}")
-        problem = why_no_chat(text) if file.endswith((".json", ".jsonl")) else None
-        raise UsageProblem(
-            f"{streams.shown_name(file)} {problem or 'has no chat messages.'} Give a JSON list of messages, "
-            'or a request such as {"messages": [{"role": "user", "content": "hi"}]}.'
-        )
-    return Chat(value, key)
 
 
 def _fitted(chat: Chat, options: FitCommand, prover: Prover | None) -> tuple[Fitted[Any], Count]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tokenbox
 from tokenbox.cli import streams
+from tokenbox.cli.chat import read_chat
 from tokenbox.cli.options import argument, option
 from tokenbox.cli.outcome import UsageProblem, only_one
 from tokenbox.config import Config
-from tokenbox.content.request import INPUT_KEYS
-from tokenbox.errors import DocumentError
 from tokenbox.integers import digits, meant_figure
 from tokenbox.policy import Chunks
 
@@ -103,30 +101,12 @@ def tokens_in(text: str | None, option: str, default: object) -> Any:  # noqa: A
 
 
 def _read_messages(name: str) -> Read:
-    shown = streams.shown_name(name)
-    try:
-        data: Any = json.loads(streams.read_syntax(name))
-    except (ValueError, RecursionError) as error:
-        problem = f"this is not valid JSON: {streams.syntax_problem(error)}. Give a text without --messages."
-        raise DocumentError(problem, file=shown, code="document_syntax") from None
-    body: dict[str, Any] = data if isinstance(data, dict) else {"messages": data}
-    model = body.get("model")
-    others = INPUT_KEYS - {"messages"}
-    if not isinstance(body.get("messages"), list) and all(body.get(key) is None for key in others):
-        raise DocumentError(
-            'there are no messages: give a list, or a request such as {"messages": [...]}.',
-            file=shown,
-            code="document_missing_key",
-        )
-    limits = [body[key] for key in _MAX_TOKENS if body.get(key) is not None]
+    chat = read_chat(name)
+    limits = [chat.body[key] for key in _MAX_TOKENS if chat.body.get(key) is not None]
     wrong = [limit for limit in limits if type(limit) is not int or limit < 0]
     # A wrong limit is handed on, so that it is refused.
     max_tokens = wrong[0] if wrong else max(limits, default=None)
-    return Read(
-        tokenbox.policy.read_chunks(body),
-        model if isinstance(model, str) else None,
-        max_tokens,
-    )
+    return Read(tokenbox.policy.read_chunks(chat.body), chat.model, max_tokens)
 
 
 # The fields of a request that limit the output. Servers differ in which they obey, so the largest counts.
