@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from tokenbox.cli.outcome import Commands, Exit, UsageProblem, group
 from tokenbox.cli.streams import write_bytes, write_error, write_record, write_text, write_warnings
 from tokenbox.errors import needing
 from tokenbox.ledger.quota import Quota
+from tokenbox.ledger.when import future
 from tokenbox.records import to_record
 from tokenbox.store.owners import Owner, OwnerKind
 
@@ -119,7 +119,7 @@ def create(
             models=models or (),
             modes=modes or (),
             quotas=limits,
-            expires=_day(expires, now),
+            expires=None if expires is None else future(expires, now),
             user=user,
             team=team,
         )
@@ -337,16 +337,3 @@ def _store(database: str | None) -> Store:
     from tokenbox.store.stores import open_store
 
     return open_store(database_of(tokenbox.config.load(".", None, {"gateway.database": database})))
-
-
-def _day(text: str | None, now: datetime) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        day = datetime.fromisoformat(text)
-        day = day.replace(tzinfo=UTC) if day.tzinfo is None else day.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise UsageProblem(f"--expires is a day such as 2027-01-31, not {text[:40]!r}.") from None
-    if day <= now:
-        raise UsageProblem(f"--expires {text} is not in the future.")
-    return day

@@ -19,6 +19,7 @@ from tokenbox.gateway.refusals import Refusal, invalid_request, unauthorized, un
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.strict_json import read_object
 from tokenbox.ledger.quota import Bucket, Quota
+from tokenbox.ledger.when import future
 from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.owners import Owner, OwnerKind
 
@@ -91,14 +92,15 @@ class Admin:
         modes = _texts(body, "modes")
         if unknown := [mode for mode in modes if mode not in set(Mode)]:
             raise invalid_request(f"modes are observe, enforce and fit, not {unknown[0][:40]!r}.", "modes")
+        expires, now = _text(body, "expires"), _now()
         key, secret = await self._ask(
             lambda: self.services.stores.store.keys.create(
                 _text(body, "name") or "",
-                _now(),
+                now,
                 models=_texts(body, "models"),
                 modes=modes,
                 quotas=_quotas(body),
-                expires=_expiry(body),
+                expires=None if expires is None else future(expires, now),
                 user=_text(body, "user"),
                 team=_text(body, "team"),
             )
@@ -212,19 +214,3 @@ def _texts(body: Answer, key: str) -> tuple[str, ...]:
 
 def _quotas(body: Answer) -> tuple[Quota, ...]:
     return tuple(Quota.parse(text) for text in _texts(body, "quotas"))
-
-
-def _expiry(body: Answer) -> datetime | None:
-    text = _text(body, "expires")
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        moment = moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise invalid_request(
-            f"expires is a day or a moment such as 2027-01-31, not {text[:40]!r}.", "expires"
-        ) from None
-    if moment <= _now():
-        raise invalid_request(f"expires {text} is not in the future.", "expires")
-    return moment

@@ -34,6 +34,14 @@ def moment(text: str, now: datetime, *, end: bool = False) -> datetime:
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidTime(
-            f"{text[:40]!r} is not a time. Give a day as 2026-11-01, a time as 2026-11-01T12:30 (in UTC), "
-            "how long ago as 90m, 12h, 7d or 2w, or today or yesterday."
+            f"{text[:40]!r} is not a time. Give a day as 2026-11-01, or a time as 2026-11-01T12:30 (in UTC); "
+            "of the past also how long ago, as 90m, 12h, 7d or 2w, or today or yesterday."
         ) from None
+
+
+def future(text: str, now: datetime) -> datetime:
+    """Return the time that ``text`` means. Raises :class:`InvalidTime` unless it is after ``now``."""
+    found = moment(text, now)
+    if found <= now:
+        raise InvalidTime(f"{text[:40]!r} is not in the future.")
+    return found
