@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import resource
 import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from tokenbox.ledger.usage import Usage
 from tokenbox.store.errors import StoreBusy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tokenbox.ledger.call import Call
@@ -234,15 +235,10 @@ def test_a_line_that_a_full_disk_cut_off_does_not_take_the_next_one_with_it(tmp_
     spool = Spool(tmp_path)
     spool.append(b'{"id": "a"}')
     (path,) = tmp_path.iterdir()
-    room = path.stat().st_size + 5
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
-    try:
+    with room(path.stat().st_size + 5):
         for _ in range(2):
             with pytest.raises(SpoolError):
                 spool.append(b'{"id": "b"}')
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     spool.append(b'{"id": "c"}')
     taken: list[dict[str, Any]] = []
 
@@ -253,6 +249,50 @@ def test_a_line_that_a_full_disk_cut_off_does_not_take_the_next_one_with_it(tmp_
     spool.drain(take)
     spool.close()
     assert taken == [{"id": "a"}, {"id": "c"}]
+    assert not list(tmp_path.iterdir()), "there is nothing for a person to look at"
+
+
+@contextmanager
+def room(size: int) -> Iterator[None]:
+    """Let files have at most that many bytes, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("stays_full", [False, True])
+def test_the_usage_of_a_call_is_recorded_although_the_disk_was_full_at_its_end(
+    tmp_path: Path, stays_full: bool
+) -> None:
+    recorder, table = books_in(tmp_path)
+    request = attempt("a", CallOutcome(status=200, usage=Usage(7, 3), complete=True))
+    recorder.record_start(request, request.call, request.admission)
+    table.busy = 1
+    with room(10):
+        with pytest.raises(SpoolError):
+            recorder.record_end(request)
+        with pytest.raises(StoreBusy):
+            recorder.drain()
+        if stays_full:
+            recorder.drain()
+    recorder.drain()
+    assert {call.id: call.usage for call in table.calls if call.finished} == {"a": Usage(7, 3)}
+    recorder.stop()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unusable_entry_stays_for_a_person_and_keeps_no_other_back(tmp_path: Path) -> None:
+    """Also on a full disk: only a smaller spool makes room there."""
+    (tmp_path / "killed.jsonl").write_bytes(b'{"id": "a"}\n{"id": "b')
+    (tmp_path / "other.jsonl").write_bytes(b'{"id": "c"}\n')
+    spool = Spool(tmp_path)
+    with room(0):
+        assert spool.drain(lambda _: ()) == 2
+    spool.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["killed.bad"]
 
 
 def test_a_clock_that_is_set_ahead_for_a_while_deletes_no_quota(

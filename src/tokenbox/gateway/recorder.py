@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import json_bytes
 from tokenbox.gateway.fitting import fit_actions
+from tokenbox.gateway.spool import Spool, SpoolError
 from tokenbox.ledger.call import Call, Outcome, Prediction, parse_time, time_text
 from tokenbox.ledger.cost import cost_of
 from tokenbox.ledger.quota import Bucket, Quota, Take
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.attempt import Attempt
     from tokenbox.gateway.calls import ApiCall
-    from tokenbox.gateway.spool import Spool
     from tokenbox.store.calls import Calls
 
 PROJECT = "gateway"
@@ -62,6 +65,8 @@ class CallRecorder:
         self._wake = threading.Event()
         self._stop_by: float | None = None
         self._thread: threading.Thread | None = None
+        # Entries that the disk had no room for, of requests that had been sent: no more than were under way.
+        self._unwritten: deque[bytes] = deque()
         self.failures = 0
 
     def start(self) -> None:
@@ -98,7 +103,7 @@ class CallRecorder:
             result = Outcome.FAILED
         usage = None if outcome.usage is None else outcome.usage.to_dict()
         ended = {"outcome": result, "finished": time_text(self._clock()), "usage": usage}
-        self._spool.append(request.line[:-1] + b"," + json_bytes(ended)[1:])  # one object of both
+        self._append(request.line[:-1] + b"," + json_bytes(ended)[1:])  # one object of both
 
     def settle_later(self, reservation: str, takes: Sequence[Take]) -> None:
         """Record a settlement that the store of quotas did not take."""
@@ -106,11 +111,26 @@ class CallRecorder:
             [take.bucket.key_id, str(take.bucket.quota), take.bucket.starts.isoformat(), take.amount]
             for take in takes
         ]
-        self._spool.append(json_bytes({"settle": reservation, "takes": entry}))
+        with suppress(SpoolError):
+            self._append(json_bytes({"settle": reservation, "takes": entry}))
 
     def drain(self) -> int:
         """Write all finished records to the store, and return their number. Raises the store's errors."""
+        while self._unwritten:
+            try:
+                self._spool.append(self._unwritten[0])
+            except SpoolError:
+                self._take([json.loads(self._unwritten[0])])
+            self._unwritten.popleft()
         return self._spool.drain(self._take)
+
+    def _append(self, entry: bytes) -> None:
+        """Append an entry, or keep it until the disk has room for it or the store has it."""
+        try:
+            self._spool.append(entry)
+        except SpoolError:
+            self._unwritten.append(entry)
+            raise
 
     def _take(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Write entries to the stores. Returns those that cannot be read, such as another version's."""

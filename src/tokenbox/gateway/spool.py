@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenbox.errors import TokenboxError
-from tokenbox.gateway.asgi import json_bytes, json_object
+from tokenbox.gateway.asgi import json_object
 
 Take = Callable[[Sequence[dict[str, Any]]], Sequence[dict[str, Any]]]
 
@@ -39,8 +39,6 @@ class Spool:
         self.folder = Path(folder)
         self._lock = threading.Lock()
         self._written = 0
-        # Whether the last line of the file was cut off by a full disk: the next one ends it first.
-        self._is_cut = False
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path, self._descriptor = self._new()
@@ -53,21 +51,23 @@ class Spool:
     def append(self, entry: bytes) -> None:
         """Append an entry, a JSON object. Raises :class:`SpoolError` if it cannot be written."""
         with self._lock:
-            line = b"\n" * self._is_cut + entry + b"\n"
+            line = entry + b"\n"
             try:
                 written = os.write(self._descriptor, line)
+                if written != len(line):  # take back what there was room for, as the next line begins there
+                    os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
             except OSError as error:
                 raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
-            self._is_cut = written != len(line)
-            if self._is_cut:
+            if written != len(line):
                 raise SpoolError(f"{self.folder}: No space left on device.", folder=str(self.folder))
             self._written += 1
 
     def drain(self, take: Take) -> int:
         """Hand the entries of finished files to ``take``, in batches, and delete the files.
 
-        Returns the number of entries. Entries that ``take`` returns are unusable, and are kept in a file of
-        their own. If it raises, the file stays, and is handed over again from its beginning the next time.
+        Returns the number of entries. A file with entries that ``take`` returns, which are unusable, is
+        renamed instead, which needs no room on a full disk. If ``take`` raises, the file stays, and is handed
+        over again from its beginning the next time.
         """
         self._rotate()
         count = 0
@@ -100,7 +100,7 @@ class Spool:
             if self._written:
                 finished = self._descriptor
                 self._path, self._descriptor = self._new()
-                self._written, self._is_cut = 0, False
+                self._written = 0
                 _close(finished)
 
     def _new(self) -> tuple[Path, int]:
@@ -121,12 +121,15 @@ class Spool:
 
     @staticmethod
     def _drain(path: Path, take: Take) -> int:
-        entries, bad = _read(path)
+        values = [json_object(line) for line in path.read_bytes().split(b"\n") if line]
+        entries = [value for value in values if value is not None]
+        unusable = len(values) - len(entries)
         for start in range(0, len(entries), BATCH):
-            bad += [json_bytes(entry) for entry in take(entries[start : start + BATCH])]
-        if bad:  # such as a line that a full disk cut off: kept for a person to look at
-            path.with_suffix(_BAD).write_bytes(b"\n".join(bad) + b"\n")
-        path.unlink(missing_ok=True)
+            unusable += len(take(entries[start : start + BATCH]))
+        if unusable:  # such as the last line of a killed process: kept for a person to look at
+            path.rename(path.with_suffix(_BAD))
+        else:
+            path.unlink(missing_ok=True)
         return len(entries)
 
 
@@ -147,15 +150,3 @@ def _locked(path: Path) -> int | None:
             return descriptor
     _close(descriptor)
     return None
-
-
-def _read(path: Path) -> tuple[list[dict[str, Any]], list[bytes]]:
-    entries: list[dict[str, Any]] = []
-    bad: list[bytes] = []
-    for line in filter(None, path.read_bytes().split(b"\n")):
-        value = json_object(line)
-        if value is None:
-            bad.append(line)
-        else:
-            entries.append(value)
-    return entries, bad
