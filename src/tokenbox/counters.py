@@ -94,7 +94,7 @@ def section_counter(
     sections: Sequence[Section], model: str | None, tokenizer: Counts | None
 ) -> Tokenizer | RequestCounter:
     """Return the counter of sections: of messages if all have a role, else of texts."""
-    if is_request_counter(tokenizer):
+    if is_request_counter(tokenizer) and (model is None or are_messages(sections)):
         return tokenizer
     if model is None and not counts_requests(tokenizer):
         return text_counter(None, tokenizer)  # before the roles are read, for which sections may be made

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -105,6 +106,38 @@ def test_the_server_counts_where_the_settings_let_it(tmp_path: Path, start_llama
     assert (verdict.exact, verdict.tokens_in) == (True, found.tokens_in)
     without = ctx.estimate("home", chat, config=settings(tmp_path, server.url))
     assert not without.exact
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_every_command_has_the_number_of_estimate_for_a_model_with_a_server(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start_llama: StartLlama, *, allowed: bool
+) -> None:
+    """The server counts for all of them if the settings let it, and for none of them if they do not."""
+    command_line = CommandLine(monkeypatch, tmp_path)
+    more = "[tokenize]\nuse_endpoint = true\n" if allowed else ""
+    settings(command_line.folder, start_llama(n_ctx=512).url, more, model="gpt-4o", tokenizer="o200k_base")
+    tool = {"type": "function", "function": {"name": "tide", "description": "High tide at a port"}}
+    body = {"messages": [{"role": "user", "content": "Hello there, how are you?"}], "tools": [tool]}
+    (command_line.folder / "chat.json").write_text(json.dumps(body))
+    (command_line.folder / "notes.txt").write_text("Hello there")
+    check = '[check.chats]\nfiles = ["*.json"]\nbudget = 1000\nmodel = "home"\n'
+    with (command_line.folder / ".tokenbox" / "config.toml").open("a") as file:
+        file.write(check)
+
+    def said(*arguments: str) -> Any:  # noqa: ANN401  # JSON
+        result = command_line(*arguments, "--json")
+        assert result.status == 0, result.err
+        return json.loads(result.out)
+
+    expected = said("estimate", "-m", "home", "--messages", "chat.json")
+    counted = said("count", "-m", "home", "chat.json")["files"][0]["count"]
+    fitted = said("fit", "-m", "home", "chat.json", "-b", "400")["count"]
+    for found in (counted, fitted):
+        assert (found["total"], found["exact"]) == (expected["tokens_in"], allowed)
+        assert found["by"] == ("server" if allowed else "published")
+    assert said("check")["files"][0]["tokens"] == expected["tokens_in"]
+    text = said("count", "-m", "home", "notes.txt")
+    assert (text["total"], text["tokenizer"]["exact"]) == (2, False), "another server may have any model"
 
 
 @pytest.mark.slow

@@ -63,11 +63,11 @@ def count(
     """
     if files.count(STDIN) > 1:
         raise UsageProblem("standard input can be read only once: give - only once.")
-    model, tokenizer = by_settings(model, tokenizer)
-    note_misspelt(model, tokenizer)
-    counter = named_tokenizer(model, tokenizer, engine)
-    are_counted = model is not None or counters.counts_requests(tokenizer)
-    chat_format = cache(lambda: counters.chat_format(model, tokenizer))  # opened for the first chat
+    model, given = by_settings(model, tokenizer)
+    note_misspelt(model, given)
+    counter = named_tokenizer(model, given, engine)
+    are_counted = model is not None or counters.counts_requests(given)
+    chat_format = cache(lambda: counters.chat_format(model, given))  # opened for the first chat
     with terminal.progress("counting", len(files)) as advance:
         counts = []
         for file in files:
@@ -83,16 +83,23 @@ def count(
     return Exit.BAD_INPUT if any(c.error is not None for c in counts) else Exit.OK
 
 
-def by_settings(model: str | None, tokenizer: str | None) -> tuple[str | None, str | None]:
-    """Return the id of a model and its tokenizer: that of the option, else that of the settings."""
-    if model is None:
-        return None, tokenizer
+def by_settings(
+    model: str | None, tokenizer: str | None, *, ask: bool = True
+) -> tuple[str | None, counters.Counts | None]:
+    """Return the id of a model and its counter: that of the option, else that of the settings.
 
+    If the settings name a server for the model, the counter is the one of ``tokenbox estimate``, which may
+    ``ask`` the server.
+    """
+    if model is None or tokenizer is not None:
+        return None if model is None else tokenbox.config.current().model_id(model), tokenizer
     config = tokenbox.config.current()
-    return config.model_id(model), tokenizer or config.tokenizer_for(model)
+    counter = tokenbox.ctx.counter_of_settings(model, config, ask=ask)
+    own_files = getattr(counter, "tokenizer", None) is None  # they count texts, too, by their name
+    return config.model_id(model), config.tokenizer_for(model) if own_files else counter
 
 
-def note_misspelt(model: str | None, tokenizer: str | None) -> None:
+def note_misspelt(model: str | None, tokenizer: object) -> None:
     """Report a model that is unknown but spelt nearly as a known one: its tokens are estimated."""
     if model is None or tokenizer is not None:
         return
@@ -108,7 +115,7 @@ def note_misspelt(model: str | None, tokenizer: str | None) -> None:
         write_error(f"note: no model is called {name}, so its tokens are estimated. Did you mean {near}?\n")
 
 
-def named_tokenizer(model: str | None, tokenizer: str | None, engine: Engine) -> Tokenizer:
+def named_tokenizer(model: str | None, tokenizer: counters.Counts | None, engine: Engine) -> Tokenizer:
     """Return the tokenizer for these options; the default is o200k_base."""
     name = DEFAULT_TOKENIZER if tokenizer is None and model is None else tokenizer
     if model is None and (registry.is_builtin(name) or str(name).startswith(registry.FILE_PREFIX)):

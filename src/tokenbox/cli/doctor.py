@@ -140,7 +140,7 @@ def _is_installed(package: str) -> bool:
 
 def _counted(model: str) -> ModelCounting:
     try:
-        known, tokenizer = by_settings(model, None)
+        known, tokenizer = by_settings(model, None, ask=False)
         identity = counters.text_counter(known, tokenizer).identity
         chat = tokenbox.count(TRIAL, known, tokenizer=tokenizer)
     except TokenboxError as error:

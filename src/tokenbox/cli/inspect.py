@@ -57,8 +57,8 @@ def inspect(
     from tokenbox.inspect.importers.lhar import written
     from tokenbox.inspect.reading import InspectOptions, entries_in
 
-    model, tokenizer = by_settings(model, tokenizer)
-    options = InspectOptions(budget, tokenizer, model, query, stops, allow_outside)
+    model, counter = by_settings(model, tokenizer)
+    options = InspectOptions(budget, counter, model, query, stops, allow_outside)
     with terminal.progress("reading and laying out", len(files)) as advance:
         entries: list[PageEntry] = []
         for name in files:

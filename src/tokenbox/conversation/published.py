@@ -184,9 +184,9 @@ def openai_format(model: str, *, at_openai: bool = True) -> OpenAIFormat:
 
 
 def openai_formats() -> Iterator[OpenAIFormat]:
-    """Yield the formats of all rules, for requests to OpenAI itself."""
-    for older, published, cost in product((False, True), (False, True), (None, *RULES)):
-        yield _format(older, published, at_openai=True, cost=cost)
+    """Yield the formats of all rules, for requests to OpenAI itself and to other servers."""
+    for at_openai, older, published, cost in product(*[(True, False)] * 3, (None, *RULES)):
+        yield _format(older, published, at_openai=at_openai, cost=cost)
 
 
 @cache

@@ -347,6 +347,18 @@ def _combined_remedies(first: TokenboxError, second: TokenboxError) -> list[str]
     return [f"{one} && {other}" for one, other in pairs]
 
 
+def counter_of_settings(model: str, config: Config, *, ask: bool = True) -> Counts | None:
+    """Return the counter of a model whose settings name a server; None for any other model.
+
+    The server counts if ``tokenize.use_endpoint`` is on and ``ask``. No tokenizer needs to be enabled.
+    """
+    connection = config.connection(model)
+    if connection is None or connection.endpoint is None:
+        return None
+    counting = replace(config.counting(model), baselines=None, server=_server(model, config) if ask else None)
+    return counters_for(connection.model, counting).counter
+
+
 def _server(model: str, config: Config) -> ServerFormat | None:
     """Return the server's counter if ``tokenize.use_endpoint`` is on and the model has an endpoint."""
     connection = config.connection(model)

@@ -120,7 +120,7 @@ def conversation_entry(conversation: Conversation, title: str) -> PageEntry:
 
 
 def request_entry(
-    given: object, title: str, *, model: str | None = None, tokenizer: str | None = None
+    given: object, title: str, *, model: str | None = None, tokenizer: counters.Counts | None = None
 ) -> PageEntry:
     """Return the entry of a request, a list of messages or a whole body.
 

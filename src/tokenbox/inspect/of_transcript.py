@@ -24,6 +24,7 @@ from tokenbox.models import resolve_figures
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
+    from tokenbox.counters import Counts
     from tokenbox.inspect.importers.transcript import LoggedItem, LoggedRequest, Transcript
     from tokenbox.ledger.usage import Usage
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -36,7 +37,7 @@ def transcript_entry(
     title: str,
     *,
     model: str | None = None,
-    tokenizer: str | None = None,
+    tokenizer: Counts | None = None,
     budget: int | None = None,
 ) -> PageEntry:
     """Return the entry of a session, with a frame for each request.
@@ -97,7 +98,7 @@ def _notes(transcript: Transcript) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _counter(model: str | None, tokenizer: str | None) -> Tokenizer:
+def _counter(model: str | None, tokenizer: Counts | None) -> Tokenizer:
     """Return the tokenizer of the parts; for an unknown model, the larger count of two vocabularies."""
     try:
         return counters.text_counter(model, tokenizer)
@@ -147,7 +148,7 @@ def _frame(
     )
 
 
-def _count(request: LoggedRequest, model: str | None, tokenizer: str | None) -> Count | None:
+def _count(request: LoggedRequest, model: str | None, tokenizer: Counts | None) -> Count | None:
     """Count a request for which the server reported no figure; None if it cannot be counted."""
     if request.body is None or (request.usage is not None and request.usage.input_tokens is not None):
         return None

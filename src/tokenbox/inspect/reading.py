@@ -27,6 +27,7 @@ from tokenbox.proof.verify import verify
 from tokenbox.store.bundle_files import open_bundle
 
 if TYPE_CHECKING:
+    from tokenbox.counters import Counts
     from tokenbox.tokenizers.protocol import Tokenizer
 
 DEFAULT_TOKENIZER: Final = "o200k_base"
@@ -42,7 +43,7 @@ class InspectOptions:
     """The options that override what the files say. ``stops``: the number of other budgets to try."""
 
     budget: int | None = None
-    tokenizer: str | None = None
+    tokenizer: Counts | None = None
     model: str | None = None
     query: str | None = None
     stops: int | None = None
