@@ -29,6 +29,7 @@ from tokenbox.proof.manifest import Manifest, read_manifest
 from tokenbox.proof.of_blocks import CHOICE
 from tokenbox.proof.replay import FUNCTIONS, replay
 from tokenbox.proof.verify import MemoryFiles
+from tokenbox.tokenizers.guarded import as_estimate
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenbox.proof import Evidence
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 
 def contents_of(evidence: Evidence) -> tuple[Contents, Texts]:
@@ -62,7 +64,31 @@ def test_layouts_at_many_budgets(budget: int, tokenizer: str) -> None:
     assert "tokenizer.exact" not in again.uncompared  # only of an exact tokenizer used as an estimate
 
 
-@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "gpt-3.5-turbo-0301", "llama-3.1-8b", "of-nobody"])
+@pytest.mark.parametrize(
+    ("made_by", "counter", "differs", "uncompared"),
+    [
+        (as_estimate(get("o200k_base")), None, False, True),  # of a model that only resembles one
+        (as_estimate(get("o200k_base")), get("o200k_base"), False, True),
+        (get("o200k_base"), None, False, False),
+        (get("o200k_base"), as_estimate(get("o200k_base")), True, False),
+        (get("chars4"), None, False, False),
+        (get("chars4"), get("utf8-bytes"), True, False),
+    ],
+)
+def test_the_mark_of_a_counter_is_compared_unless_it_was_an_estimate_for_another_model(
+    made_by: Tokenizer, counter: Tokenizer | None, *, differs: bool, uncompared: bool
+) -> None:
+    found: list[Evidence] = []
+    tokenbox.layout(SECTIONS, 200, made_by, proof=found.append)
+    again = replay(*contents_of(found[0]), counter)
+    assert ("tokenizer.exact" in {one.field for one in again.differences}) is differs
+    assert ("tokenizer.exact" in again.uncompared) is uncompared
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["gpt-4o", "gpt-5", "gpt-3.5-turbo-0301", "azure/gpt-4", "gpt 4o", "llama-3.1-8b", "of-nobody"],
+)
 @pytest.mark.parametrize("budget", [10, 110, 200])
 def test_layouts_of_messages(model: str, budget: int) -> None:
     """A model without a chat format of its own counts messages with the identity of its vocabulary."""

@@ -116,7 +116,7 @@ def _cuts(
 ) -> list[Remedy]:
     """Return what the strategy would send; before it a single cut, if the strategy makes several.
 
-    Leave out what is nothing, and what does not pass because of chunks that must be kept.
+    Leave out what is nothing, and what is not possible because of chunks that must be kept.
     """
 
     def cut(request: Chunks, strategy: str | Strategy | None) -> CutChunks | None:
@@ -124,8 +124,7 @@ def _cuts(
             plan = pack(request, verdict.limits, counter, strategy, model, verdict.uncertain)
         except (ContextCriticalOverflow, EmptyInput):
             return None
-        passes = guard(plan.count, verdict.limits, verdict.uncertain).ok
-        return CutChunks(plan) if plan.total > 0 and passes else None
+        return CutChunks(plan) if plan.total > 0 else None  # the guard passes what `pack` plans
 
     if verdict.limits.input_limit < 1 or not request.items or (found := cut(request, strategy)) is None:
         return []
