@@ -1,10 +1,12 @@
-"""Results as data for JSON, made of their fields."""
+"""Results as data for JSON, made of their fields; and data that may be JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
+from typing import Any
 
 
 class AsRecord:
@@ -42,3 +44,14 @@ def plain(value: object) -> object:
         case tuple() | list():
             return [plain(item) for item in value]
     return value
+
+
+def from_json(text: str | bytes, other: object = None) -> Any:  # noqa: ANN401  # JSON
+    """Return the value of a JSON text, or ``other`` if it is not JSON that Python can read.
+
+    It may be nested too deeply, or have an integer of too many digits.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return other

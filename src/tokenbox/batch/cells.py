@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ from tokenbox.batch.storage import reads
 from tokenbox.documents.files import FileProblemError, NamedFiles, read_bytes
 from tokenbox.errors import DocumentError, TokenboxError, shown
 from tokenbox.integers import digits
+from tokenbox.records import from_json
 
 if TYPE_CHECKING:
     from tokenbox.batch.shards import Sharded
@@ -49,8 +49,12 @@ class Cells:
         if found is None:
             raise self._no_content(row, task)
         if task in _LISTS and is_list(found):
-            return parsed(found)
-        if task in _TEXT_OR_MESSAGES and is_json(found) and _are_messages(messages := parsed(found)):
+            return from_json(found, found)
+        if (
+            task in _TEXT_OR_MESSAGES
+            and is_json(found)
+            and _are_messages(messages := from_json(found, found))
+        ):
             return messages
         return found
 
@@ -96,7 +100,7 @@ class Cells:
 
     def tools(self, row: Row) -> Any:  # noqa: ANN401  # validated by the call
         value = row.get("tools")
-        return parsed(value) if isinstance(value, str) and is_json(value) else value
+        return from_json(value, value) if isinstance(value, str) and is_json(value) else value
 
     def place(self, name: str) -> str:
         """Return the path that a row names: in the folder of the input, unless others are allowed."""
@@ -133,13 +137,6 @@ def _are_messages(value: object) -> bool:
 def is_json(value: object) -> bool:
     """Return whether a text is a JSON list of objects, as formats without lists write messages or chunks."""
     return isinstance(value, str) and value.startswith("[{") and value.rstrip().endswith("}]")
-
-
-def parsed(text: str) -> Any:  # noqa: ANN401  # JSON
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def check_columns(plan: BatchPlan, sharded: Sharded) -> str | None:

@@ -16,12 +16,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from tokenbox import api, counters, documents
-from tokenbox.batch.cells import Cells, first_given, is_json, names_of, parsed
+from tokenbox.batch.cells import Cells, first_given, is_json, names_of
 from tokenbox.batch.errors import RowError, RowFailed
 from tokenbox.batch.plan import AUTO, CONTENT, BatchPlan, Decisions, Task
 from tokenbox.batch.tally import RowOutcome, RowResult
 from tokenbox.batch.writing import json_text
 from tokenbox.errors import TokenboxError
+from tokenbox.records import from_json
 from tokenbox.tokenizers.cache import CountCache
 from tokenbox.tokenizers.protocol import BaseTokenizer
 
@@ -170,7 +171,7 @@ class RowCompiler:
     def _document(self, row: Row) -> Layout:
         data = {name: value for name, value in row.items() if name not in self.plan.keep}
         if is_json(data.get("sections")):
-            data["sections"] = parsed(data["sections"])
+            data["sections"] = from_json(data["sections"], data["sections"])
         budget = self.cells.budget(row)
         if isinstance(self.plan.budget, str):
             data.pop(self.plan.budget, None)

@@ -21,6 +21,7 @@ from tokenbox.caching.rules import CacheProvider, rules_of
 from tokenbox.characters import common_prefix, normalize
 from tokenbox.content.message import media_kind
 from tokenbox.content.request import Api
+from tokenbox.records import from_json
 from tokenbox.tokenizers.registry import as_tokenizer
 
 if TYPE_CHECKING:
@@ -271,10 +272,7 @@ def _parsed(value: object) -> object:
         if isinstance(inner, Mapping):
             found[key] = _parsed(inner)
         elif isinstance(inner, str) and inner[:1] in "{[" and inner:
-            try:
-                found[key] = json.loads(inner)
-            except (ValueError, RecursionError):
-                found[key] = inner
+            found[key] = from_json(inner, inner)
         else:
             found[key] = inner
     return found

@@ -11,6 +11,7 @@ from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import read_text, shown_name, write_error
 from tokenbox.compose.requests import NO_BOUND, Count
 from tokenbox.content.request import read_request
+from tokenbox.records import from_json
 from tokenbox.render.lines import printable
 
 # The keys that identify a request among other JSON, and an item of its input.
@@ -67,10 +68,7 @@ def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
     text = text.removeprefix("\ufeff")  # some editors write a byte order mark
     if not text.lstrip().startswith(("[", "{")):
         return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    value = from_json(text)
     if isinstance(value, dict):
         return value if _REQUEST_KEYS & value.keys() else None
     items = value if isinstance(value, list) else []

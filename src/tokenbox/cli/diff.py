@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.layout import budgets_in
@@ -14,6 +12,7 @@ from tokenbox.compose.diff import LayoutValues
 from tokenbox.compose.diff import diff as compare
 from tokenbox.compose.layout import Layout
 from tokenbox.errors import LayoutError
+from tokenbox.records import from_json
 from tokenbox.render.lines import printable
 
 
@@ -88,9 +87,6 @@ def _saved(name: str) -> dict[str, object] | None:
     """Return the result saved in a JSON file, or None if the file is a document."""
     if not name.lower().endswith(".json"):
         return None
-    try:
-        data = json.loads(read_syntax(name))
-    except (ValueError, RecursionError):
-        return None  # reading it as a document reports the error and its place
+    data = from_json(read_syntax(name))  # what is no JSON is read as a document, with its errors
     # --json writes one of these keys; a document has neither.
     return data if isinstance(data, dict) and ("schema" in data or "error" in data) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from tokenbox.cli.streams import write_bytes, write_error, write_record, write_t
 from tokenbox.errors import needing
 from tokenbox.ledger.quota import Quota
 from tokenbox.ledger.when import future
-from tokenbox.records import to_record
+from tokenbox.records import from_json, to_record
 from tokenbox.store.owners import Owner, OwnerKind
 
 if TYPE_CHECKING:
@@ -315,10 +314,7 @@ def check(as_json: bool = AS_JSON) -> None:
 
 def _readiness(data: bytes, url: str) -> tuple[dict[str, Any], dict[str, dict[str, object]]]:
     """Return the answer of a gateway, and its checks. Raises :class:`UsageProblem` for another server's."""
-    try:
-        found = json.loads(data or b"{}")
-    except (ValueError, RecursionError):
-        found = None
+    found = from_json(data or b"{}")
     checks = found.get("checks", {}) if isinstance(found, dict) else None
     if not isinstance(checks, dict) or not all(isinstance(check, dict) for check in checks.values()):
         raise UsageProblem(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from tokenbox.cli.streams import deliver, json_bytes, read_bytes, write_error, w
 from tokenbox.errors import plural
 from tokenbox.proof.errors import BundleInvalid, LogInvalid
 from tokenbox.proof.verify import verify as verified
+from tokenbox.records import from_json
 from tokenbox.render.lines import printable
 from tokenbox.store.bundle_files import FolderFiles
 from tokenbox.store.bundle_log import Inclusion, entered_before, verify_log
@@ -203,11 +203,7 @@ def _public_keys(given: Sequence[str] | None) -> list[PublicKey] | None:
 def _inclusion(file: str, bundles: Sequence[str] | None, keys: object) -> Inclusion:
     if bundles is None or len(bundles) != 1 or keys is None:
         raise UsageProblem("--inclusion needs exactly one bundle and --key.")
-    try:
-        record = json.loads(read_bytes(file))
-    except (ValueError, RecursionError):
-        record = None
-    return Inclusion.of(record, file)
+    return Inclusion.of(from_json(read_bytes(file)), file)
 
 
 def _log_lines(store: Bundles, problems: Sequence[BundleInvalid], unentered: str | None) -> Iterator[str]:

@@ -18,6 +18,7 @@ from tokenbox.documents.files import FileProblemError, read_bytes
 from tokenbox.documents.source import DocumentCode
 from tokenbox.errors import shown
 from tokenbox.files import OWN, replace, turn
+from tokenbox.records import from_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,12 +45,9 @@ def read_state(root: Path) -> State:
         data = read_bytes(path, "it", MAX_BYTES, "are what remembered choices may have")
     except FileProblemError as problem:
         return State() if problem.code is DocumentCode.FILE_MISSING else _ignored(problem.message)
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        return _ignored("it is not JSON")
+    content = from_json(data)
     if not isinstance(content, dict) or not isinstance(content.get("values"), dict):
-        return _ignored('it has no "values"')
+        return _ignored('it is not JSON with "values"')
     if content.get("version", VERSION) != VERSION:
         return _ignored(f"its version is {shown(content['version'])}, and this release reads {VERSION}")
     return State(content["values"], tuple(_unknown(key) for key in content if key not in _KEYS))

@@ -6,7 +6,6 @@ the gateway has beyond them (tools, fields, the frame of the messages) is one se
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.inspect.importers.transcript import as_text
 from tokenbox.inspect.of_messages import FRAME, opening, text_of
 from tokenbox.inspect.record import PageItem, PageState, check_items
+from tokenbox.records import from_json
 from tokenbox.tokenizers.registry import FILE_PREFIX
 
 if TYPE_CHECKING:
@@ -132,10 +132,7 @@ def _counter(recorded: Recorded) -> RequestCounter:
 
 def _body_items(text: str | None, key: str, counter: RequestCounter) -> list[_BodyItem]:
     """Return the items of a body; none without its text."""
-    try:
-        body = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return []
+    body = from_json(text or "{}")
     value = body.get(key) if isinstance(body, dict) else None
     values = value if isinstance(value, list) else [] if value is None else [value]
     texts, sizes = _counted(body, len(values), counter) if values else ({}, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.calls import Texts
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.verify import verify
+from tokenbox.records import from_json
 from tokenbox.store.bundle_files import open_bundle
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _json(path: Path, data: bytes, asked: InspectOptions) -> list[PageEntry]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise _nothing(path.name) from None
-    value = None if path.suffix.lower() in _LINES else _value(text)
+    value = None if path.suffix.lower() in _LINES else from_json(text)
     if value is None:
         records = _lines(text)
         if not records:
@@ -107,18 +107,11 @@ def _own_record(value: dict[str, Any], path: Path, asked: InspectOptions) -> Pag
     return saved
 
 
-def _value(text: str) -> Any:  # noqa: ANN401  # JSON
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _lines(text: str) -> list[dict[str, Any]]:
     """Return the objects in the lines. Other lines, such as an incomplete last one, are skipped."""
     found = []
     for line in text.split("\n"):
-        value = _value(line) if line.strip() else None
+        value = from_json(line) if line.strip() else None
         if isinstance(value, dict):
             found.append(value)
     return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict, Unpack
 
 from tokenbox.providers.errors import InvalidRequest
 from tokenbox.providers.shapes import text_at, written
+from tokenbox.records import from_json
 
 PROVIDER_BLOCKS: Final = "provider_blocks"
 """The key of a message for blocks of one provider, such as signed thoughts, to send back unchanged."""
@@ -182,10 +182,7 @@ def json_arguments(name: str, arguments: str, provider: str) -> dict[str, Any]:
 
     Raises :class:`InvalidRequest`.
     """
-    try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        value = None
+    value = from_json(arguments or "{}")
     if not isinstance(value, dict):
         raise InvalidRequest(f"the arguments of the call of {name} must be a JSON object for {provider}.")
     return value

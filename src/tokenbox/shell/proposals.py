@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+
+from tokenbox.records import from_json
 
 NAME: Final = "run_command"
 RUN_COMMAND: Final[Mapping[str, Any]] = {
@@ -28,10 +29,7 @@ _SHELL_SYNTAX: Final = re.compile(r"[;&|<>`$(){}\n\r\\!*?\[\]~#]")
 
 def arguments_of(text: str) -> Mapping[str, Any] | None:
     """Parse the arguments of a tool call; None if they are not a JSON object."""
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return None
+    value = from_json(text or "{}")
     return value if isinstance(value, dict) else None
 
 

@@ -8,7 +8,6 @@ and spans, such as those of tools, are left out.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from typing import Any, Final
 from tokenbox.inspect.importers import request_log
 from tokenbox.inspect.importers.transcript import Record, Transcript, as_text, mapping, text_or_none
 from tokenbox.integers import digits
+from tokenbox.records import from_json
 
 NAME: Final = "traces of LangSmith, Langfuse or OpenTelemetry"
 # The roles of LangChain's messages.
@@ -192,9 +192,4 @@ def _list(value: object) -> list[Any]:
 
 def _parsed(value: object) -> object:
     """Return JSON text parsed, and any other value unchanged."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+    return from_json(value, value) if isinstance(value, str) else value
