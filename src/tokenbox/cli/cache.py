@@ -20,6 +20,7 @@ from tokenbox.cli.streams import (
     write_record,
     write_text,
 )
+from tokenbox.records import from_json
 
 if TYPE_CHECKING:
     from tokenbox.caching import PrefixChange
@@ -81,9 +82,8 @@ def _line(number: int, change: PrefixChange | None) -> str:
 def _requests(file: str) -> list[dict[str, Any]]:
     """Return the requests in a file: one as JSON, a list of them, JSON lines, or the messages of one."""
     text = read_syntax(file)
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+    found = from_json(text)
+    if found is None:
         try:
             found = [json.loads(line) for line in text.split("\n") if line.strip()]
         except (ValueError, RecursionError) as error:

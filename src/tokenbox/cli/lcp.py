@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,7 +112,7 @@ def encode(
         raise UsageProblem("a .bcp pack is not text for a terminal. Name a file with -o, or use a pipe.")
 
     folder = Path() if manifest == streams.STDIN else Path(manifest).parent
-    read = read_manifest(_manifest(manifest), lambda name: streams.read_bytes(str(folder / name)))
+    read = read_manifest(streams.read_data(manifest), lambda name: streams.read_bytes(str(folder / name)))
     data = encode_entries(
         read.entries, _store(store), compression=read.compression, deduplicate=read.deduplicate
     )
@@ -217,17 +215,6 @@ def stats(
 
 def _store(store: str | None) -> ContentStore | None:
     return None if store is None else DirectoryStore(store)
-
-
-def _manifest(name: str) -> object:
-    text, shown = streams.read_syntax(name), streams.shown_name(name)
-    try:
-        found: object = tomllib.loads(text) if name.lower().endswith(".toml") else json.loads(text)
-    except (ValueError, RecursionError) as error:
-        kind = "TOML" if name.lower().endswith(".toml") else "JSON"
-        problem = streams.syntax_problem(error)
-        raise streams.UnreadableInput(f"{shown} is not {kind}: {problem}.", file=name) from None
-    return found
 
 
 def _header(header: Header) -> dict[str, object]:

@@ -61,6 +61,18 @@ def read_syntax(name: str) -> str:
     return read_text(name).removeprefix("\ufeff")
 
 
+def read_data(name: str) -> Any:  # noqa: ANN401  # JSON or TOML
+    """Return the value in a JSON file, or a TOML file by its name. Raises :class:`UnreadableInput`."""
+    text = read_syntax(name)
+    kind, parse = ("TOML", tomllib.loads) if name.lower().endswith(".toml") else ("JSON", json.loads)
+    try:
+        return parse(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInput(
+            f"{shown_name(name)} is not {kind}: {syntax_problem(error)}.", file=name
+        ) from None
+
+
 def syntax_problem(error: ValueError | RecursionError) -> str:
     """Return why a text is not JSON or TOML, in words."""
     if isinstance(error, json.JSONDecodeError) and not error.doc.strip():

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from tokenbox.cli import terminal
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import (
-    read_syntax,
-    shown_name,
-    syntax_problem,
-    write_error,
-    write_json,
-    write_record,
-)
+from tokenbox.cli.streams import read_data, shown_name, write_error, write_json, write_record
 from tokenbox.errors import plural
 
 
@@ -66,10 +58,7 @@ def tools(
 def _tools(file: str) -> tuple[list[dict[str, Any]], str | None, list[Any]]:
     """Return the tools, the model's name, and the messages whose tool calls are counted."""
     name = shown_name(file)
-    try:
-        data = json.loads(read_syntax(file))
-    except (ValueError, RecursionError) as error:
-        raise UsageProblem(f"{name} is not JSON: {syntax_problem(error)}.") from None
+    data = read_data(file)
     body = {"tools": data} if isinstance(data, list) else data
     given = body.get("tools") if isinstance(body, dict) else None
     if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
