@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tokenbox.store.stores import Store
 
 
+# Whether another transaction waits for this one.
+WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+
+
 @pytest.fixture(scope="session")
 def new_postgres(postgres: str) -> Iterator[Callable[[], str]]:
     """Yield ``new_postgres()``, which returns the address of an empty database; drop them at the end."""
@@ -44,6 +48,8 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the path or address of an empty store."""
     if request.param == "sqlite":
         return str(tmp_path / "data" / "tokenbox.db")
+    if request.param == "redis":  # for quotas only
+        return str(request.getfixturevalue("redis_url"))
     address: str = request.getfixturevalue("shared_postgres")
     with psycopg.connect(address, autocommit=True) as server:
         for (table,) in server.execute(

@@ -25,6 +25,7 @@ import pytest
 
 from tests.ledger.calls import CLAUDE, HAIKU, NOON
 from tests.services import Cuttable
+from tests.store.conftest import WAITING
 from tests.waiting import until
 from tokenbox.errors import MissingExtra
 from tokenbox.ledger import Call, Usage
@@ -572,10 +573,6 @@ def test_an_address_of_redis_that_does_not_parse_is_not_repeated(address: str) -
         RedisQuotas(address)
     assert "s3cret" not in str(caught.value)
     assert caught.value.__cause__ is None
-
-
-# Whether another transaction waits for this one.
-WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
 
 
 def test_of_two_keys_of_one_name_that_are_made_at_once_one_is_refused(shared_postgres: str) -> None:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
+from tests.store.conftest import WAITING
+from tests.waiting import until
 from tokenbox.ledger.quota import Bucket, Quota, QuotaLevel, Take
 from tokenbox.store import leases
 from tokenbox.store.leases import LeasedQuotas
-from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
+from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError, SqlQuotas
+from tokenbox.store.redis_quotas import RedisQuotas
+from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tokenbox.store.quotas import QuotaStore
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
@@ -34,11 +44,17 @@ class Shared:
         self.rows: dict[tuple[str, str], int] = {}
         self.used: dict[str, int] = {}
         self.asked = 0
-        self.highest = 0
+        self.late: list[tuple[str, Take]] = []  # holds that it executes later
+        self.fenced: set[str] = set()
         self._faults = faults
 
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
         await self._come()
+        if self._faults is not None and self._faults.random() < 0.1:
+            self.late.append((reservation, take))
+            raise QuotaStoreError("it does not answer in time")
+        if reservation in self.fenced:
+            raise QuotaStoreError("it is settled")
         name = take.bucket.name
         difference = take.amount - self.rows.get((reservation, name), 0)
         used = self.used.get(name, 0)
@@ -49,8 +65,10 @@ class Shared:
         await self._go()
         return QuotaLevel(take.bucket, self.used[name])
 
-    async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
+    async def settle(self, reservation: str, takes: Sequence[Take], *, fence: bool = False) -> None:
         await self._come()
+        if fence:
+            self.fenced.add(reservation)
         used = {take.bucket.name: take.amount for take in takes}
         for key in [key for key in self.rows if key[0] == reservation]:
             self.used[key[1]] += used.get(key[1], 0) - self.rows.pop(key)
@@ -253,6 +271,30 @@ def test_all_of_a_requests_quotas_are_taken_or_none() -> None:
     asyncio.run(it())
 
 
+def test_a_store_that_does_not_answer_is_not_waited_for_at_the_end_of_each_lease() -> None:
+    class Away(Shared):
+        async def settle(self, reservation: str, takes: Sequence[Take], *, fence: bool = False) -> None:
+            self.asked += 1
+            raise QuotaStoreError("it does not answer")
+
+    async def it() -> None:
+        kept: list[tuple[str, int]] = []
+        store = Away()
+        quotas = LeasedQuotas(
+            store,
+            lambda: 0.0,
+            lambda _, takes: kept.extend((take.bucket.key_id, take.amount) for take in takes),
+        )
+        for key in "abc":
+            await quotas.take(key, [Take(bucket(100, key), 10)])
+        before = store.asked
+        await quotas.close()
+        assert store.asked == before + 1
+        assert sorted(kept) == [("a", 10), ("b", 10), ("c", 10)]
+
+    asyncio.run(it())
+
+
 def test_what_nobody_takes_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     async def it() -> None:
         monkeypatch.setattr(leases, "SECOND", 0.01)
@@ -323,7 +365,56 @@ def test_processes_together_are_never_over(seed: int, processes: int, faulty: bo
     asyncio.run(all_of_them())
     store._faults = None  # noqa: SLF001  # it answers again
     for name, takes in kept:
-        asyncio.run(store.settle(name, takes))
+        asyncio.run(store.settle(name, takes, fence=True))
+    for name, take in store.late:
+        with suppress(QuotaStoreError, QuotaExceeded):
+            asyncio.run(store.hold(name, take))
     assert store.used.get(day.name, 0) <= limit
-    if not faulty:
-        assert store.rows == {}
+    assert store.rows == {}
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgresql", "redis"], indirect=True)
+@pytest.mark.parametrize("held", [0, 30])
+def test_a_hold_that_comes_after_the_end_of_its_lease_takes_nothing(where: str, held: int) -> None:
+    """It was given up, and its lease was settled, before the store executed it."""
+
+    async def it(quotas: QuotaStore) -> None:
+        name, day = uuid4().hex, bucket(1000, uuid4().hex)
+        if held:
+            await quotas.hold(name, Take(day, held))
+        for _ in range(2):
+            await quotas.settle(name, [Take(day, 20)], fence=True)
+            with pytest.raises(QuotaStoreError):
+                await quotas.hold(name, Take(day, 50))
+        (level,) = await quotas.levels([day])
+        assert level.used == (20 if held else 0)  # what nothing was held for is not charged
+        await quotas.close()
+
+    if where.startswith("redis:"):
+        asyncio.run(it(RedisQuotas(where)))
+    else:
+        with open_store(where) as store:
+            asyncio.run(it(SqlQuotas(store.database)))
+
+
+def test_a_lease_is_settled_after_a_hold_of_it_that_postgresql_still_executes(shared_postgres: str) -> None:
+    name, day = uuid4().hex, bucket(1000, uuid4().hex)
+    with open_store(shared_postgres) as one, open_store(shared_postgres) as other:
+        SqlQuotas(one.database).hold_now(name, Take(day, 30))
+        with ThreadPoolExecutor() as threads, one.database.writing() as transaction:
+            holding = cast("Any", SimpleNamespace(writing=lambda: nullcontext(transaction)))
+            SqlQuotas(holding).hold_now(name, Take(day, 100))  # and its commit has not come yet
+            settled = threads.submit(SqlQuotas(other.database).settle_now, name, [Take(day, 20)], fence=True)
+            until(lambda: transaction.rows(WAITING), "the settlement to wait")
+        settled.result()
+        (level,) = SqlQuotas(other.database).levels_now([day])
+        assert level.used == 20
+
+
+def test_a_postgresql_that_answers_and_cannot_be_written_is_not_ready(shared_postgres: str) -> None:
+    """Such as one that a failover has left behind."""
+    with open_store(shared_postgres) as store:
+        asyncio.run(SqlQuotas(store.database).ping())
+    replica = f"{shared_postgres}?options=-c%20default_transaction_read_only%3Don"
+    with open_store(replica) as store, pytest.raises(QuotaStoreError, match="the primary server"):
+        asyncio.run(SqlQuotas(store.database).ping())

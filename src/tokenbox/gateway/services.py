@@ -329,7 +329,7 @@ class GatewayServices:
 
     def _settle(self, reservation: str, takes: Sequence[Take]) -> None:
         """Settle a quota from the recorder's thread: the store's connections belong to the event loop."""
-        question = self.stores.quotas.settle(reservation, takes)
+        question = self.stores.quotas.settle(reservation, takes, fence=True)
         asyncio.run_coroutine_threadsafe(question, self._loop).result()
 
     def _delete_expired(self, now: datetime) -> None:

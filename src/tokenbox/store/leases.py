@@ -43,7 +43,7 @@ class Lease:
     ``held`` is the lower bound of what the store has reserved for it; ``used`` by requests that ended,
     ``open`` by those in progress. ``level`` is the usage of all processes when the store was last asked.
     ``rate`` is what was taken in the last second, as listed in ``recent``. ``request`` is the present request
-    to the store.
+    to the store. ``is_unsure``: the answer to one was lost, and the store may still execute it.
     """
 
     bucket: Bucket
@@ -55,6 +55,7 @@ class Lease:
     recent: deque[tuple[float, int]] = field(default_factory=deque)
     rate: int = 0
     request: asyncio.Task[None] | None = None
+    is_unsure: bool = False
 
     @property
     def free(self) -> int:
@@ -152,8 +153,10 @@ class LeasedQuotas:
             self._cleaner.cancel()
             with suppress(asyncio.CancelledError):
                 await self._cleaner
+        answers = True  # a store that does not is not waited for again
         for lease in (*self._leases.values(), *self._lost):
-            if not await self._settle(lease):
+            answers = answers and await self._settle(lease)
+            if not answers:
                 self._later(lease.name, [Take(lease.bucket, lease.spent)])
         await self._store.close()
 
@@ -220,6 +223,7 @@ class LeasedQuotas:
             raise QuotaExceeded(lease.left, amount - lease.spent) from None
         except BaseException:
             self._away_until = self._clock() + RETRY_SECONDS
+            lease.is_unsure = True
             del self._leases[lease.bucket.name]  # it exists, as a lease has one request at a time
             self._lost.append(lease)
             raise
@@ -236,13 +240,15 @@ class LeasedQuotas:
                     # Its usage is settled; the next request makes a new lease.
                     self._lost.append(self._leases.pop(lease.bucket.name))
             for lease in [lease for lease in self._lost if not lease.open]:
-                if await self._settle(lease):
-                    self._lost.remove(lease)
+                if not await self._settle(lease):
+                    break
+                self._lost.remove(lease)
 
     async def _settle(self, lease: Lease) -> bool:
         """Charge what the lease spent; False if the store does not answer."""
         try:
-            await self._store.settle(lease.name, [Take(lease.bucket, lease.spent)])
+            takes = [Take(lease.bucket, lease.spent)]
+            await self._store.settle(lease.name, takes, fence=lease.is_unsure)
         except QuotaStoreError:
             return False
         return True

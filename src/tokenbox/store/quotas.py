@@ -24,14 +24,24 @@ _TAKE = """
     UPDATE tokenbox_quota_levels SET used = used + :amount
     WHERE bucket = :bucket AND used + :amount <= :limit
 """
-_RESERVED = "SELECT bucket, amount FROM tokenbox_quota_reservations WHERE reservation = :reservation"
+_RESERVED = """
+    SELECT bucket, amount FROM tokenbox_quota_reservations WHERE reservation = :reservation AND amount >= 0
+"""
 _FORGET = "DELETE FROM tokenbox_quota_reservations WHERE reservation = :reservation AND bucket = :bucket"
+# The row of a reservation that may not be held again has this amount.
+_FENCED = -1
+_FENCE = """
+    INSERT INTO tokenbox_quota_reservations (reservation, bucket, amount)
+    VALUES (:reservation, :bucket, :amount)
+    ON CONFLICT (reservation, bucket) DO NOTHING
+"""
 _GIVE_BACK = "UPDATE tokenbox_quota_levels SET used = used + :difference WHERE bucket = :bucket"
 _HELD = "SELECT amount FROM tokenbox_quota_reservations WHERE reservation = :reservation AND bucket = :bucket"
 _HOLD = """
     INSERT INTO tokenbox_quota_reservations (reservation, bucket, amount)
     VALUES (:reservation, :bucket, :amount)
     ON CONFLICT (reservation, bucket) DO UPDATE SET amount = :amount
+    WHERE tokenbox_quota_reservations.amount >= 0
 """
 _USED = "SELECT used FROM tokenbox_quota_levels WHERE bucket = :bucket"
 
@@ -57,8 +67,11 @@ class QuotaExceeded(StoreError, code="quota_exceeded"):
 class QuotaStore(Protocol):
     """Levels of quotas that processes share. ``reservation`` identifies what a process holds."""
 
-    async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
-        """Replace the amounts held by those used. Idempotent; an unknown reservation is ignored."""
+    async def settle(self, reservation: str, takes: Sequence[Take], *, fence: bool = False) -> None:
+        """Replace the amounts held by those used. Idempotent; an unknown reservation is ignored.
+
+        With ``fence``, a hold of it is refused from then on: one that did not answer may be executed late.
+        """
         ...
 
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
@@ -71,7 +84,7 @@ class QuotaStore(Protocol):
     async def levels(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]: ...
 
     async def ping(self) -> None:
-        """Raise :class:`QuotaStoreError` if the store does not answer."""
+        """Raise :class:`QuotaStoreError` if the store does not answer, or cannot be written."""
         ...
 
     async def close(self) -> None: ...
@@ -84,8 +97,8 @@ class SqlQuotas:
         self._database = database
         self._threads = StoreThreads() if threads is None else threads
 
-    async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
-        await self._ask(self.settle_now, reservation, takes)
+    async def settle(self, reservation: str, takes: Sequence[Take], *, fence: bool = False) -> None:
+        await self._ask(self.settle_now, reservation, takes, fence)
 
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
         return await self._ask(self.hold_now, reservation, take, check)
@@ -94,14 +107,18 @@ class SqlQuotas:
         return await self._ask(self.levels_now, buckets)
 
     async def ping(self) -> None:
-        await self._ask(self.levels_now, ())
+        await self._ask(self._database.change_each, _GIVE_BACK, [{"bucket": "", "difference": 0}])
 
     async def close(self) -> None:
         """Do nothing: the database is closed by its owner."""
 
-    def settle_now(self, reservation: str, takes: Sequence[Take]) -> None:
+    def settle_now(self, reservation: str, takes: Sequence[Take], fence: bool = False) -> None:  # noqa: FBT001, FBT002  # through a thread
         used = {take.bucket.name: take.amount for take in takes}
         with self._database.writing() as transaction:
+            for take in takes if fence else ():
+                self._open(transaction, take.bucket)
+                # It waits for a hold that is being executed, and keeps others waiting.
+                transaction.change(_GIVE_BACK, {"bucket": take.bucket.name, "difference": 0})
             rows = transaction.rows(_RESERVED, {"reservation": reservation})
             reserved = [(str(bucket), int(amount)) for bucket, amount in rows]
             for bucket, amount in sorted(reserved):
@@ -109,12 +126,14 @@ class SqlQuotas:
                 if transaction.change(_FORGET, {"reservation": reservation, "bucket": bucket}):
                     difference = used.get(bucket, 0) - amount
                     transaction.change(_GIVE_BACK, {"bucket": bucket, "difference": difference})
+            for bucket in used if fence else ():
+                transaction.change(_FENCE, {"reservation": reservation, "bucket": bucket, "amount": _FENCED})
 
     def hold_now(self, reservation: str, take: Take, check: bool = True) -> QuotaLevel:  # noqa: FBT001, FBT002  # through a thread
         bucket = take.bucket
         named = {"reservation": reservation, "bucket": bucket.name}
         with self._database.writing() as transaction:
-            transaction.change(_OPEN, {"bucket": bucket.name, "ends": time_text(bucket.ends)})
+            self._open(transaction, bucket)
             rows = transaction.rows(_HELD, named)
             difference = take.amount - (int(rows[0][0]) if rows else 0)
             if difference > 0 and check:
@@ -123,8 +142,8 @@ class SqlQuotas:
                     raise QuotaExceeded(self._level(transaction, bucket), difference)
             elif difference:
                 transaction.change(_GIVE_BACK, {"bucket": bucket.name, "difference": difference})
-            if difference or not rows:
-                transaction.change(_HOLD, {**named, "amount": take.amount})
+            if (difference or not rows) and not transaction.change(_HOLD, {**named, "amount": take.amount}):
+                raise QuotaStoreError("the quotas cannot be checked: this reservation has been settled.")
             return self._level(transaction, bucket)
 
     def levels_now(self, buckets: Sequence[Bucket]) -> list[QuotaLevel]:
@@ -142,6 +161,10 @@ class SqlQuotas:
             return transaction.change(
                 "DELETE FROM tokenbox_quota_levels WHERE ends < :moment", {"moment": moment}
             )
+
+    @staticmethod
+    def _open(transaction: Transaction, bucket: Bucket) -> None:
+        transaction.change(_OPEN, {"bucket": bucket.name, "ends": time_text(bucket.ends)})
 
     @staticmethod
     def _level(transaction: Transaction, bucket: Bucket) -> QuotaLevel:

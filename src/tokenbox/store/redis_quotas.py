@@ -22,10 +22,9 @@ CONNECTIONS = 32
 # No moment is given: if the clock of Redis were ahead, it would forget at once what was taken.
 _GRACE_SECONDS = 3600
 
-# KEYS: the reservation, then the buckets. ARGV: for each bucket the amount used. A reservation is settled
-# once, and deleted.
+# KEYS: the reservation, then the buckets. ARGV: for each bucket the amount used, then the seconds for which
+# the reservation may not be held again (0: none). A reservation is settled once, and deleted.
 _SETTLE = """
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 for i = 2, #KEYS do
   local reserved = redis.call('HGET', KEYS[1], KEYS[i])
   if reserved and redis.call('EXISTS', KEYS[i]) == 1 then
@@ -33,12 +32,16 @@ for i = 2, #KEYS do
   end
 end
 redis.call('DEL', KEYS[1])
-return 1
+if ARGV[#KEYS] ~= '0' then
+  redis.call('HSET', KEYS[1], 'fenced', 1)
+  redis.call('EXPIRE', KEYS[1], ARGV[#KEYS])
+end
 """
 
 # KEYS: the reservation, the bucket. ARGV: the amount that the reservation is to have, the limit (-1: none),
 # the seconds until both expire. Returns {0, used} or {1, used}.
 _HOLD = """
+if redis.call('HEXISTS', KEYS[1], 'fenced') == 1 then return redis.error_reply('FENCED it is settled') end
 local had = tonumber(redis.call('HGET', KEYS[1], KEYS[2]) or '0')
 local used = tonumber(redis.call('GET', KEYS[2]) or '0')
 local more = tonumber(ARGV[1]) - had
@@ -87,10 +90,11 @@ class RedisQuotas:
         self._settle = self._redis.register_script(_SETTLE)
         self._hold = self._redis.register_script(_HOLD)
 
-    async def settle(self, reservation: str, takes: Sequence[Take]) -> None:
+    async def settle(self, reservation: str, takes: Sequence[Take], *, fence: bool = False) -> None:
         ordered = sorted(takes, key=lambda take: take.bucket.name)
         keys = [self._reservation(reservation), *(self._key(take.bucket) for take in ordered)]
-        await self._ask(lambda: self._settle(keys=keys, args=[take.amount for take in ordered]))
+        arguments = [*(take.amount for take in ordered), _GRACE_SECONDS if fence else 0]
+        await self._ask(lambda: self._settle(keys=keys, args=arguments))
 
     async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
         bucket = take.bucket
@@ -109,7 +113,8 @@ class RedisQuotas:
         return [QuotaLevel(bucket, int(value or 0)) for bucket, value in zip(buckets, used, strict=True)]
 
     async def ping(self) -> None:
-        await self._ask(self._redis.ping)
+        # A write: one that is a replica, or has no memory left, answers PING.
+        await self._ask(lambda: self._redis.set(f"{_PREFIX}ready", 1, ex=_GRACE_SECONDS))
 
     async def close(self) -> None:
         await self._redis.aclose()
@@ -120,7 +125,7 @@ class RedisQuotas:
                 return await command()
         except self._errors as error:
             raise QuotaStoreError(
-                f"Redis does not answer ({type(error).__name__}), so quotas cannot be checked. "
+                f"Redis did not execute a command ({type(error).__name__}), so quotas cannot be checked. "
                 "Try again shortly."
             ) from error
 
