@@ -26,7 +26,7 @@ from tokenbox.shell.loop import take
 from tokenbox.shell.memory import Memory
 from tokenbox.shell.picture import picture, warning
 from tokenbox.store.calls import Calls
-from tokenbox.store.errors import StoreFull
+from tokenbox.store.errors import StoreBusy, StoreFull
 from tokenbox.store.sessions import StoredSession
 
 if TYPE_CHECKING:
@@ -463,6 +463,21 @@ def test_a_day_has_a_cap_over_all_its_sessions(start: Begin) -> None:
             take(session, "hello")
             codes.append([error.code for error in heard.problems])
         assert codes == [[], ["cost_cap_exceeded"]]
+
+
+@pytest.mark.parametrize("fails", ["totals", "record"])
+def test_while_the_store_cannot_be_asked_the_cap_of_a_day_holds_all_back(start: Begin, fails: str) -> None:
+    """It was that of this session then, as if no other had spent anything."""
+    settings = '[catalog.m]\nprice_input = "1000"\nprice_output = "1000"\ndate = 2026-11-01\n'
+    with serving(routes(says("ok"))) as server:
+        session, heard = start(server.url, settings, flags={"cost.cap_per_day": "1000"})
+        with patch.object(Calls, fails, side_effect=StoreBusy("it is locked.")):
+            take(session, "hello")
+        take(session, "and now?")
+        assert [error.code for error in heard.problems] == ["session_failed"] * 2
+        assert "it is locked. Nothing is sent under cost.cap_per_day." in heard.problems[0].message
+        assert "/v1/chat/completions" not in server.paths()
+        assert session.context.messages() == [], "the questions are taken back"
 
 
 def test_two_shells_that_check_a_cap_at_once_cannot_both_send(

@@ -21,6 +21,7 @@ from tokenbox.ledger import (
 from tokenbox.ledger.cost import ZERO
 from tokenbox.providers import errors
 from tokenbox.providers.events import ChatAnswer, FinishReason, ReasoningDelta, TextDelta
+from tokenbox.shell.errors import SessionFailed
 from tokenbox.shell.evidence import of_call
 from tokenbox.shell.keys import KeyFilter
 from tokenbox.shell.models import bounded_count
@@ -80,8 +81,8 @@ def caps_of(session: Session) -> list[tuple[Decimal, Callable[[], Totals]]]:
     return [(cap, spent) for cap, spent in caps if cap is not None]
 
 
-def exceeded_meanwhile(session: Session, started: Call) -> CostCapExceeded | None:
-    """Return the error if a cap does not hold for this call, once recorded, and those of other shells.
+def exceeded_meanwhile(session: Session, started: Call) -> TokenboxError | None:
+    """Return the error if a cap may not hold for this call, once recorded, and those of other shells.
 
     Two shells that check at the same time both see room; the later one to record its call sees both.
     """
@@ -89,7 +90,10 @@ def exceeded_meanwhile(session: Session, started: Call) -> CostCapExceeded | Non
     if call is None:
         return None
     for cap, spent in caps_of(session):
-        totals = spent()
+        try:
+            totals = spent()
+        except SessionFailed as unknown:
+            return unknown
         if totals.cost.known + totals.held > cap:
             others = max(totals.held - call, ZERO)
             return CostCapExceeded(cap=cap, spent=totals.cost.known, held=others, call=call, exact=exact)

@@ -46,6 +46,8 @@ class SessionRecord:
     summary_position: int | None = None
     question: int | None = None
     """The position of the last question. Its answers get its place: another shell may write between them."""
+    failure: TokenboxError | None = None
+    """Why the store failed."""
     _store: Store | None = None
     _session: StoredSession | None = None
     _shared: bool = False
@@ -185,9 +187,17 @@ class SessionRecord:
         ]
 
     def spent_today(self) -> Totals:
-        """Return the totals of all calls of this day (UTC), in any session."""
+        """Return the totals of all calls of this day (UTC), in any session.
+
+        Raises :class:`SessionFailed` if the store failed: what other sessions spend is unknown from then on.
+        """
         midnight = self.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         found = self._write(lambda: self.store.calls.totals(CallSpan(since=midnight)))
+        if self.failure is not None:
+            raise SessionFailed(
+                f"what all sessions have spent today is unknown: {self.failure.message} Nothing is sent "
+                "under cost.cap_per_day. Start the shell again when the store works, or unset that cap."
+            )
         return self.ledger.total if found is None else found
 
     def close(self) -> None:
@@ -246,6 +256,6 @@ class SessionRecord:
                 except SessionChanged as changed:
                     self._catch_up(changed)
         except TokenboxError as error:
-            self.open_store = None
+            self.open_store, self.failure = None, error
             self.notify(f"From here on this session is not stored: {error.message}")
             return None
