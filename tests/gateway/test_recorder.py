@@ -40,6 +40,7 @@ class Table:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.busy = 0
+        self.problems: list[Exception] = []
 
     def record(self, *calls: Call) -> None:
         if self.busy:
@@ -57,6 +58,7 @@ def books_in(folder: Path, price: Price | None = None) -> tuple[CallRecorder, Ta
         lambda: cast("Any", table),
         lambda *_: None,
         lambda _: None,
+        table.problems.append,
     )
     return recorder, table
 
@@ -197,6 +199,7 @@ def test_at_the_end_a_busy_store_is_asked_again(
     recorder.start()
     assert recorder.stop() == left
     assert len(table.calls) == recorded
+    assert [str(problem) for problem in table.problems] == ["database is locked"] * (busy > 0), "once"
     # What stays is recorded by the next gateway that has this folder.
     table.busy = 0
     again, table = books_in(tmp_path)
@@ -315,6 +318,7 @@ def test_a_clock_that_is_set_ahead_for_a_while_deletes_no_quota(
         lambda: cast("Any", Table()),
         lambda *_: None,
         clean,
+        lambda _: None,
     )
     recorder.start()
     assert is_cleaned.wait(SECONDS)

@@ -42,7 +42,8 @@ class CallRecorder:
 
     ``calls`` returns the store's table of calls. ``settle`` settles a reservation of quotas. ``clean``
     deletes data of the store that expired before a time, once an hour. A clock that is set ahead for a while
-    deletes nothing: that time is not later than the time since the start makes it.
+    deletes nothing: that time is not later than the time since the start makes it. ``report`` gets the error
+    when the store begins to fail.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class CallRecorder:
         calls: Callable[[], Calls],
         settle: Callable[[str, Sequence[Take]], None],
         clean: Callable[[datetime], object],
+        report: Callable[[Exception], object],
     ) -> None:
         self._spool = spool
         self._clock = clock
@@ -60,6 +62,7 @@ class CallRecorder:
         self._calls = calls
         self._settle = settle
         self._clean = clean
+        self._report = report
         self._cleaned_at = self._started_at = time.monotonic()
         self._started = clock()
         self._wake = threading.Event()
@@ -202,7 +205,9 @@ class CallRecorder:
                     passed = timedelta(seconds=now - self._started_at)
                     self._clean(min(self._clock(), self._started + passed))
                 pause, self.failures = DRAIN_SECONDS, 0
-            except Exception:  # noqa: BLE001  # a thread that ended here would never drain anything again
+            except Exception as error:  # noqa: BLE001  # a thread that ended here would never drain anything again
+                if not self.failures:
+                    self._report(error)
                 self.failures += 1
                 pause = min(LONGEST_PAUSE, pause * 2) if stop_by is None else DRAIN_SECONDS
             if stop_by is not None and (self.failures == 0 or time.monotonic() >= stop_by):

@@ -132,7 +132,13 @@ class GatewayServices:
         self._use(self.settings)
         store = self.stores.store
         self.recorder = CallRecorder(
-            self.stores.spool, now, self.price, lambda: store.calls, self._settle, self._delete_expired
+            self.stores.spool,
+            now,
+            self.price,
+            lambda: store.calls,
+            self._settle,
+            self._delete_expired,
+            self._ledger_failed,
         )
         self.recorder.start()
         if self.settings.keys_required:
@@ -331,6 +337,11 @@ class GatewayServices:
         """Settle a quota from the recorder's thread: the store's connections belong to the event loop."""
         question = self.stores.quotas.settle(reservation, takes, fence=True)
         asyncio.run_coroutine_threadsafe(question, self._loop).result()
+
+    def _ledger_failed(self, error: Exception) -> None:
+        # The text of an error that is a defect may quote a client.
+        message = error.message if isinstance(error, TokenboxError) else type(error).__name__
+        self.log.write("ledger_failed", error=message)
 
     def _delete_expired(self, now: datetime) -> None:
         """Delete windows of quotas that ended a day ago, from the recorder's thread. Redis expires them."""
