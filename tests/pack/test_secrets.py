@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import time
+from contextlib import closing
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenbox.folder import secrets
+from tokenbox.folder.redacted import without_secrets
+from tokenbox.folder.secret_shapes import CONTEXTS, KEYS
 from tokenbox.folder.secrets import DETECTORS, redact
+from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECRETS = {
     "GitHub Token": "ghp_" + "aB3dE6gH9j" * 3 + "kLmN12",
@@ -200,6 +209,49 @@ NOT_USED = {
 def test_every_detector_of_the_scanner_is_known() -> None:
     kinds: dict[str, type] = get_mapping_from_secret_type_to_class()
     assert {kind.__name__ for kind in kinds.values()} == set(DETECTORS) | set(NOT_USED)
+
+
+LINES = [*DETECTORS.values(), *(line for line, _ in (*KEYS.values(), *CONTEXTS.values()))]
+
+
+@given(st.sampled_from(LINES).flatmap(lambda line: st.from_regex(re.compile(line, re.ASCII | re.IGNORECASE))))
+@settings(max_examples=60)
+def test_the_first_filter_lets_through_what_the_second_does(text: str) -> None:
+    (line, *_) = [*(one for one in text.split("\n") if suspicious(secrets._second_filter(), one)), ""]  # noqa: SLF001  # what is tested
+    assert not line or suspicious(secrets._first_filter(), line)  # noqa: SLF001  # what is tested
+
+
+def suspicious(filters: tuple[re.Pattern[bytes], ...], line: str) -> bool:
+    return any(pattern.search(line.encode()) for pattern in filters)
+
+
+def test_what_was_redacted_is_remembered(tmp_path: Path) -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA" * 9 + "\n-----END RSA PRIVATE KEY-----\n"
+    text = "\n".join(f"a_{n} = '{secret}'" for n, secret in enumerate(SECRETS.values()))
+    contents = [f"# é\n{text}\n\n{key}".encode(), b"x = 1\n" * 99, b"x = 2\r\n" * 99, b"x = 3\n"]
+    expected = [redact(content, "a.py") for content in contents]
+    with StoredCounts(tmp_path) as memory:
+        assert [without_secrets(content, "a.py", memory) for content in contents] == expected
+    with (
+        StoredCounts(tmp_path) as memory,
+        patch("tokenbox.folder.redacted.redact", side_effect=redact) as searched,
+    ):
+        assert [without_secrets(content, "a.py", memory) for content in contents] == expected
+        assert [call.args for call in searched.call_args_list] == [(b"x = 3\n", "a.py")]  # too small
+        without_secrets(contents[0], "b.py", memory)
+        assert searched.call_count == 2  # what is a secret depends on the name
+
+
+def test_what_was_redacted_is_searched_again_if_the_cache_is_damaged(tmp_path: Path) -> None:
+    content = f"x = '{SECRETS['GitHub Token']}'\n".encode() * 20
+    expected = redact(content, "a.py")
+    with StoredCounts(tmp_path) as memory:
+        without_secrets(content, "a.py", memory)
+    for change in ("substr(value, 1, length(value) - 3) || x'000102'", "x''", "x'00'", "'text'", "x'ffff'"):
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+            assert connection.execute(f"UPDATE facts SET value = {change}").rowcount == 1
+        with StoredCounts(tmp_path) as memory:
+            assert without_secrets(content, "a.py", memory) == expected
 
 
 # Lines that the first look lets through: with a secret, and with everything but a secret.

@@ -295,7 +295,7 @@ class _Run:
             packing.CountAhead(counter, counts, surveyed.found.size) as ahead,
         ):
             with terminal.progress("reading", len(surveyed.found.files)) as advance:
-                source = read(advance=advance, seen=ahead.add)
+                source = read(memory=counts, advance=advance, seen=ahead.add)
             _report_notes(source.notes)
             _report_grammars(source)
             if not choices.tree:

@@ -25,7 +25,7 @@ from tokenbox.folder.options import PackSettings, SettingProblem
 from tokenbox.folder.priors import VENDORED, prior_of
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import read_file
-from tokenbox.folder.secrets import redact as without_secrets
+from tokenbox.folder.redacted import without_secrets
 from tokenbox.folder.stripping import stripped
 from tokenbox.folder.walk import Found, common_folder, resolved, walk
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tokenbox.folder.languages import FileKind
     from tokenbox.folder.priorities import PriorityRule
     from tokenbox.folder.priors import Prior
+    from tokenbox.tokenizers.cache import CountCache
 
 _INVALID_IN_XML = bytes(set(range(0x20)) - set(b"\t\n\r"))
 # The kinds of files in which a tool writes the changes, and the number of changed lines that is shown of one.
@@ -136,14 +137,15 @@ def read(
     rules: Sequence[PriorityRule] = (),
     redact: bool = True,
     instructions: str | None = None,
+    memory: CountCache | None = None,
     advance: Callable[[], None] = lambda: None,
     seen: Callable[[bytes], None] = lambda _: None,
 ) -> Source:
     """Read the files of a survey.
 
     ``rules`` override the project's own. ``redact``: replace secrets. ``instructions``: a text to show after
-    the files. ``advance`` is called after each file, ``seen`` with the text of each. Raises
-    :class:`NothingToPack` and ``GitProblem``.
+    the files. ``memory`` caches what was redacted. ``advance`` is called after each file, ``seen`` with the
+    text of each. Raises :class:`NothingToPack` and ``GitProblem``.
     """
     settings = settings or PackSettings()
     include, exclude = settings.include or (), settings.exclude or ()
@@ -151,7 +153,8 @@ def read(
     # Git first, so that its errors are reported early.
     changes = [] if settings.diff is None else git_diff(root, settings.diff, _inside(root, surveyed.named))
     commits = latest_changes(root, settings.log) if settings.log else ""
-    reader = _Reader([*surveyed.settings.priorities, *rules], redact=redact, strip=settings.strip or ())
+    priorities = [*surveyed.settings.priorities, *rules]
+    reader = _Reader(priorities, redact=redact, strip=settings.strip or (), memory=memory)
     is_wanted = _choice(include, exclude)
     wanted = {path: size for path, size in surveyed.found.files.items() if is_wanted(path)}
     files = []
@@ -225,7 +228,15 @@ def _choice(include: Sequence[str], exclude: Sequence[str]) -> Callable[[str], b
 
 
 class _Reader:
-    def __init__(self, rules: Sequence[PriorityRule], *, redact: bool, strip: Collection[Strip]) -> None:
+    def __init__(
+        self,
+        rules: Sequence[PriorityRule],
+        *,
+        redact: bool,
+        strip: Collection[Strip],
+        memory: CountCache | None = None,
+    ) -> None:
+        self._memory = memory
         self._asked = last_match([(rule.glob, rule.priority) for rule in rules])
         self._strip = strip
         self._redact = redact
@@ -285,7 +296,7 @@ class _Reader:
         return DiffBlock(name, tuple(hunks))
 
     def _clean(self, text: bytes, path: str) -> tuple[bytes, list[Note]]:
-        return without_secrets(text, path) if self._redact else (text, [])
+        return without_secrets(text, path, self._memory) if self._redact else (text, [])
 
 
 def _as_vendored(file: File) -> File:
