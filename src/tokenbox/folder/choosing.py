@@ -180,10 +180,11 @@ class Board:
     def at_least(self, upgrade: Upgrade) -> int:
         i, p = self._items[upgrade.item]
         candidate = self.candidates[i]
-        if upgrade.form != PieceForm.FULL:
-            return len(candidate.outline(p, PieceForm(upgrade.form))) // _BYTES_PER_TOKEN
-        piece = candidate.cut.pieces[p]
-        return (piece.end - piece.start) // (2 * _BYTES_PER_TOKEN)
+        if upgrade.form == PieceForm.FULL:
+            piece = candidate.cut.pieces[p]
+            return (piece.end - piece.start) // (2 * _BYTES_PER_TOKEN)
+        is_brief = upgrade.form == PieceForm.BRIEF
+        return len(candidate.briefs[p] if is_brief else candidate.cut.outlines[p]) // _BYTES_PER_TOKEN
 
     def price(self, upgrade: Upgrade) -> int | None:
         i, p = self._items[upgrade.item]

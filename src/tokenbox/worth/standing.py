@@ -105,6 +105,7 @@ class Standing:
         """Whether mentions are told apart by where the name is from."""
         self._count(found, merged)
         self._by_pieces: Counter[bytes] = Counter()
+        self._names: dict[tuple[int, bytes], int] = {}
         self._homes: dict[int, Home] = {}
         self._shared: dict[tuple[str, bytes], Mapping[bytes, int]] = {}
         worths = [self._best_names(i, names) for i, names in enumerate(own)]
@@ -176,6 +177,7 @@ class Standing:
             if self._documents[i].role is DocumentRole.SOURCE
         }
         self._by_pieces = Counter(name.encode("utf-8", "surrogateescape") for _, name in found)
+        self._names.clear()  # these count the definitions in pieces
         worths = []
         known: dict[int, set[str]] = {}
         for i, span in pieces:
@@ -213,7 +215,14 @@ class Standing:
         return best
 
     def _name(self, i: int, name: bytes) -> int:
-        """Return the worth of a name that document ``i`` defines.
+        """Return the worth of a name that document ``i`` defines."""
+        worth = self._names.get((i, name))
+        if worth is None:
+            worth = self._names[i, name] = self._worth_of(i, name)
+        return worth
+
+    def _worth_of(self, i: int, name: bytes) -> int:
+        """Compute the worth of a name.
 
         It grows with the root of the number of mentions, so that one name does not outweigh all others.
         """
