@@ -13,7 +13,7 @@ from tokenbox.folder.generated import as_text
 from tokenbox.folder.languages import kind_of
 from tokenbox.folder.names import order, shown
 from tokenbox.folder.priors import prior_of
-from tokenbox.folder.source import File, Source
+from tokenbox.folder.source import File, Source, with_others
 
 MAX_BYTES = 2_000_000
 _BLOBS: dict[bytes, bytes] = {}
@@ -79,4 +79,4 @@ def source_of(files: dict[str, bytes], root: str = ".") -> Source:
                 path, shown(path), len(data), content, kind_of(path, known), prior_of(path, known)
             )
         found.append(_KNOWN[key])
-    return Source(root, tuple(found), (), ())
+    return Source(root, tuple(with_others(found)), (), ())

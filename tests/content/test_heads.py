@@ -113,6 +113,26 @@ OUTLINES = {
         "message A {\n  string b = 1;\n}\nservice S {\n  rpc Get(A) returns (B);\n}\n",
         ["message A {", "  string b = 1;", "  rpc Get(A) returns (B);"],
     ),
+    "moonscript": (
+        "import a from b\n\ntotal = (xs) ->\n  sum xs\n\nclass Cart extends Base\n  add: (x) =>\n    x\n",
+        ["total = (xs) ->", "class Cart extends Base", "  add: (x) =>"],
+    ),
+    "nextflow": (
+        "process SORT {\n    input:\n    path x\n}\n\nworkflow RUN {\n    SORT(1)\n}\n\nworkflow {\n}\n",
+        ["process SORT {", "workflow RUN {"],
+    ),
+    "jinja": (
+        "{# Sort it. #}\n{%- macro sorted(x, by) -%}\n    select 1\n{%- endmacro %}\n",
+        ["{%- macro sorted(x, by) -%}"],
+    ),
+    "latex": (
+        "\\newcommand{\\N}{\\mathbb{N}}\n\\section*{Types}\nA type.\n\\subsection[Sums]{Sum types}\nMore.\n",
+        ["\\newcommand{\\N}{\\mathbb{N}}", "\\section*{Types}", "\\subsection[Sums]{Sum types}"],
+    ),
+    "clike": (
+        "global with sharing class Cart {\n  global static Long total(List<Item> x) {\n    return;\n  }\n}\n",
+        ["global with sharing class Cart {", "  global static Long total(List<Item> x) {"],
+    ),
     "other": ("class Cart\n  fun total()\n    1\n", ["class Cart", "  fun total()"]),
     "rego": ("package a\n\ndeny[msg] {\n    x\n}\n\nok if {\n    y\n}\n", ["deny[msg] {", "ok if {"]),
     "jsonnet": (
@@ -143,6 +163,10 @@ SHARED = {
     "b.pp": (
         b"unit Carts;\ntype\n  TCart = class\n  end;\nprocedure TCart.Run;\nbegin\nend;\n",
         ["TCart", "TCart.Run"],
+    ),
+    "a.sql": (
+        b"{% macro star(x) %}\n  *\n{% endmacro %}\n\n{%- macro sum(x) -%}\n{% endmacro %}\n",
+        ["star", "sum"],
     ),
     "a.pl": (b"tree(X) :- leaf(X).\ntree(X) :-\n    node(X, Y),\n    tree(Y).\nleaf(a).\n", ["tree", "leaf"]),
     "b.pl": (b"sub total {\n    add($x);\n    1\n}\n", ["total"]),

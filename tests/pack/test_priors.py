@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tokenbox.folder.copied import copied_repositories
+from tokenbox.folder.copied import compiled, copied_repositories
 from tokenbox.folder.priors import PRIORS as TABLE
 from tokenbox.folder.priors import prior_of
+from tokenbox.folder.source import read, survey
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -19,6 +25,17 @@ from tokenbox.folder.priors import prior_of
         ("lib/Page/basic.t", "test"),
         ("contracts/Vault.t.sol", "test"),
         ("rtl/alu_tb.sv", "test"),
+        ("soc/tb/axi_master.sv", "test"),
+        ("verif/env/agent.sv", "test"),
+        ("testsuite/drivers/run.py", "test"),
+        ("lib/t/t_case9.m", "test"),
+        ("lib/t/case9.m", "source"),
+        ("sway/sway.5.scd", "docs"),
+        ("reference/types.scrbl", "docs"),
+        ("notes/torus.nb", "data"),
+        ("src/fmain.lrj", "data"),
+        ("tex/halpha.bst", "settings"),
+        ("data/app.desktop", "settings"),
         ("hakyll.cabal", "manifest"),
         ("pubspec.yaml", "manifest"),
         ("example_packages/hello/app/main.f90", "example"),
@@ -173,6 +190,40 @@ def test_a_copied_repository_has_a_ci_and_another_license(
         "lib/kit/kit.c": b"",
     }
     assert copied_repositories((files | more).items()) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("contrib/zlib/src/inflate.c", "contrib/zlib/"),
+        ("src/lib/lua52/lvm.h", "src/lib/lua52/"),
+        ("libs/SDL2-2.0.4/audio/SDL_audio.c", "libs/SDL2-2.0.4/"),
+        ("lib/openssl/cipher.rb", None),  # a binding
+        ("lua/plugin/init.c", None),
+        ("src/zlib/stream.c", None),
+        ("contrib/shop/cart.c", None),
+        ("lib/zlib.c", None),
+    ],
+)
+def test_known_libraries_of_c_are_copied(path: str, folder: str | None) -> None:
+    assert copied_repositories([(path, b"")]) == (() if folder is None else (folder,))
+
+
+def test_what_was_compiled_lies_beside_its_source() -> None:
+    written = ["a/cart.lua", "a/Shop.res.mjs", "a/shop.css", "a/type.d.ts", "a/x.js"]
+    sources = ["a/cart.moon", "a/Shop.res", "a/shop.scss", "a/type.ts", "a/x.coffee"]
+    others = ["b/cart.lua", "a/other.js", "a/other.d.ts", "a/x.test.js", "lua", "a/moon"]
+    assert list(compiled([*sources, *written, *others])) == written
+
+
+def test_a_pack_shows_the_source_of_what_was_compiled_and_of_what_uses_a_library(tmp_path: Path) -> None:
+    names = ["app/cart.ts", "app/cart.js", "lib/zlib/inflate.c", "main.c"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("int main() { return 0; }\n", encoding="utf-8")
+    assert {file.name: file.prior.name for file in read(survey([tmp_path])).files} == dict(
+        zip(names, ["source", "generated", "vendored", "source"], strict=True)
+    )
 
 
 def test_a_query_is_about_no_changelog_and_no_lock_file() -> None:

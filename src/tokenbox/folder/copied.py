@@ -1,34 +1,78 @@
-"""Find the repositories of others that were copied into a folder, such as ``lib/Catch2/``."""
+"""Find what the files beside a file tell of it: that it was copied or compiled.
+
+Copied are repositories of others, such as ``lib/Catch2/``, and libraries, such as ``contrib/zlib/``. Compiled
+is ``cart.js`` beside ``cart.ts``.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 # Settings of a CI, which work only at the top of a repository, and what is before them.
 _CI = re.compile(
     r"(.+/)(?:\.github/workflows/[^/]+|\.circleci/[^/]+|\.travis\.yml|\.?appveyor\.yml|\.gitlab-ci\.yml)",
     re.DOTALL,
 )
+# Libraries that projects contain in such a folder, where a binding would be in another language.
+_LIBRARY = re.compile(
+    r"((?:.+/)?(?:contrib|libs?|libraries)/(?:angle|asio|assimp|blake[23]\w*|boost|box2d|brotli|bullet3?|bzip2|capstone|"
+    r"c-?ares|catch2?|cjson|curl|doctest|duktape|eigen3?|enet|expat|fastlz|fmt(?:lib)?|freetype2?|fribidi|gflags|"
+    r"giflib|glad|glew|glfw3?|glm|glog|gmock|googletest|gtest|harfbuzz|hiredis|http[-_]?parser|icu|imgui|jansson|"
+    r"jemalloc|json-c|jsoncpp|kiss_?fft|leveldb|lib(?:archive|bpf|curl|event|ffi|git2|jpeg\S*|lua|png|ressl|sodium|"
+    r"ssh2|tom\w+|usb\w*|uv|vorbis|webp|xml2|yaml|zip)|linenoise|llhttp|lmdb|lodepng|lua|luajit|lz4|lzma\w*|mbedtls|"
+    r"mimalloc|miniaudio|minilua|miniupnpc|miniz|minizip|msgpack\S*|nanopb|nanosvg|nghttp2|nlohmann\S*|oniguruma|"
+    r"openssl|pcre2?|physfs|picojson|protobuf|pugixml|quickjs|rapidjson|sdl2?|simdjson|snappy|soloud|spdlog|sqlite|"
+    r"stb|tinycthread|tinyobjloader|tinyxml2?|tolua\+*|utf8(?:cpp|proc)|uthash|xxhash|yajl|yaml-cpp|yyjson|"
+    r"zlib(?:-ng)?|zstd)[-_.]?v?[0-9.]*/).+\.(?:c|h|cc|cpp|cxx|hpp)",
+    re.IGNORECASE | re.DOTALL,
+)
+# What programs write from a file of the same name beside it.
+_COMPILED: Mapping[str, Collection[str]] = {
+    "lua": ("moon", "fnl", "tl", "yue"),
+    "js": ("ts", "tsx", "mts", "coffee", "ls", "res", "purs", "civet"),
+    "mjs": ("mts", "res"),
+    "bs.js": ("res", "re", "ml"),
+    "res.js": ("res",),
+    "res.mjs": ("res",),
+    "d.ts": ("ts", "tsx"),
+    "css": ("scss", "sass", "less", "styl"),
+    "c": ("pyx", "vala"),
+    "cpp": ("pyx",),
+}
 _LICENSE = re.compile(r"(?:mit-)?(?:licen[cs]e|copying)(?:\.(?:md|txt|rst))?", re.IGNORECASE)
 _WORD = re.compile(rb"[A-Za-z]+")
 
 
 def copied_repositories(files: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
-    """Return the folders, each with a slash at its end, that have a CI and a license of their own.
+    """Return the folders, each with a slash at its end, of known libraries, or with an own CI and license.
 
     ``files``: paths and texts. A part of the project that is also published alone has its license, but for
     the years.
     """
+    libraries: set[str] = set()
     with_ci: set[str] = set()
     licenses: dict[str, set[tuple[bytes, ...]]] = defaultdict(set)
     for path, text in files:
+        if (library := _LIBRARY.fullmatch(path)) is not None:
+            libraries.add(library[1])
         if (ci := _CI.fullmatch(path)) is not None:
             with_ci.add(ci[1])
         folder, slash, name = path.rpartition("/")
         if _LICENSE.fullmatch(name) is not None:
             licenses[folder + slash].add(tuple(_WORD.findall(text)))
     own = licenses[""]
-    others = [folder for folder in with_ci if licenses[folder] and own.isdisjoint(licenses[folder])]
-    return tuple(others) if own else ()
+    others = [folder for folder in with_ci if own and licenses[folder] and own.isdisjoint(licenses[folder])]
+    return (*libraries, *others)
+
+
+def compiled(paths: Collection[str]) -> Iterator[str]:
+    """Yield the files that a program wrote from the one beside them, such as ``cart.js`` and ``cart.ts``."""
+    known = set(paths)
+    for path in paths:
+        stem, _, ending = path.rpartition(".")
+        longer, _, before = stem.rpartition(".")
+        for start, kind in ((stem, ending), (longer, f"{before}.{ending}")):
+            if any(f"{start}.{written}" in known for written in _COMPILED.get(kind, ())):
+                yield path

@@ -110,10 +110,12 @@ _CPP_HEADER = re.compile(rb"^[ \t]*(?:class \w+|namespace\b|template ?<|#include
 _PASCAL_UNIT = re.compile(
     rb"^[ \t]*(?:unit|program|library)[ \t]+[\w.]+[ \t]*;", re.MULTILINE | re.IGNORECASE
 )
+_MACRO = re.compile(rb"^[ \t]*\{%-?[ \t]*macro\b", re.MULTILINE)
 # What a suffix means if the text has a sign of that.
 _SIGNS: dict[str, tuple[tuple[re.Pattern[bytes], FileKind], ...]] = {
     "ts": ((re.compile(rb"\A\s*<\?xml\b"), OTHER),),  # translations of Qt
     "h": ((_OBJC_HEADER, FileKind(outline="objc")), (_CPP_HEADER, _CPP)),
+    "sql": ((_MACRO, FileKind(Lang.SQL, "jinja")),),
     "pp": ((_PASCAL_UNIT, FileKind(outline="pascal")),),
 }
 _SEARCHED_BYTES = 4096

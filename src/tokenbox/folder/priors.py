@@ -202,13 +202,13 @@ PRIORS = (
         "test",
         80,
         8,
-        "tests/ test/ __tests__/ spec/ specs/ e2e/ testing/ *.Tests/ *UnitTests/ "
+        "tests/ test/ __tests__/ spec/ specs/ e2e/ testing/ testsuite/ tb/ verif/ *.Tests/ *UnitTests/ "
         "*IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ /t/ *-test/ *-tests/ test_*.py *_test.* "
         "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
         "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.kt "
         "*Test.cs *Tests.cs *Tests.swift *Spec.swift *Test.m *Tests.m *Spec.m *Test.php *.test/ *.tests.* "
         "*-spec.[cjt]* *-spec.lua *spec.groovy *spec.hs *spec.scala *_suite.erl *.bats "
-        "*.t *.t.sol *.testclasses.abap test-*.r *_tb.* tb_*.* *.tftest.hcl /tst/ "
+        "*.t **/t/t_*.m *.t.sol *.testclasses.abap test-*.r *_tb.* tb_*.* *.tftest.hcl /tst/ "
         "jvmTest/ commonTest/ androidTest/ features/**/*.feature "
         "features/step_definitions/ features/support/",
     ),
@@ -251,7 +251,7 @@ PRIORS = (
         30,
         20,
         "docs/ doc/ documentation/ vignettes/ man/ *.md *.mdx *.rmd *.qmd *.rst *.txt *.adoc *.org *.pod *.1 "
-        "*.rd *.tex *.bib *.wiki *.texi",
+        "*.rd *.tex *.bib *.wiki *.texi *.[1-8].scd *.scrbl",
         _DOCS,
     ),
     Prior(
@@ -259,7 +259,7 @@ PRIORS = (
         25,
         8,
         "*.json *.yaml *.yml *.xml *.html *.htm *.lock *.edn *.pem *.crt *.cer *.patch *.diff *.orig "
-        "*.tscn *.tres *.prefab *.glade *.dfm *.lfm **/queries/**/*.scm",
+        "*.tscn *.tres *.prefab *.glade *.dfm *.lfm **/queries/**/*.scm *.nb *.lrj",
         "json yaml xml html scene prefab",
     ),
     Prior(
@@ -268,6 +268,7 @@ PRIORS = (
         15,
         "*.toml *.ini *.cfg *.conf *.config *.properties *.gradle *.cmake *.sln *.slnx *.props "
         "*.targets *.globalconfig *.ruleset *.plist *.pbxproj *.xcscheme *.dotsettings *.nuspec *.resx "
+        "*.desktop *.bst "
         "*.podspec *.rockspec *.bat *.cmd *.xcconfig *.xcsettings *.storyboard *.xib *.entitlements",
         "build gradle cmake msbuild podspec rockspec xcode chore",
     ),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tokenbox.content.block_kinds import FormatHint, Priority
 from tokenbox.content.blocks import CodeBlock, DiffBlock, DocumentBlock
 from tokenbox.errors import TokenboxError, plural
-from tokenbox.folder.copied import copied_repositories
+from tokenbox.folder.copied import compiled, copied_repositories
 from tokenbox.folder.generated import as_text
 from tokenbox.folder.git import git_diff, latest_changes
 from tokenbox.folder.globs import is_for_files, last_match, matcher
@@ -22,7 +22,7 @@ from tokenbox.folder.notebooks import as_cells
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.option_values import Strip
 from tokenbox.folder.options import PackSettings, SettingProblem
-from tokenbox.folder.priors import VENDORED, prior_of
+from tokenbox.folder.priors import GENERATED, VENDORED, prior_of
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import read_file
 from tokenbox.folder.redacted import without_secrets
@@ -168,8 +168,7 @@ def read(
                 seen(file.text)
             files.append(file)
         advance()
-    if copied := copied_repositories((file.path, file.data) for file in files):
-        files = [_as_vendored(file) if file.path.startswith(copied) else file for file in files]
+    files = with_others(files)
     changes = [change for change in changes if is_wanted(change.path)]
     if not files and not changes:
         why = (
@@ -299,9 +298,18 @@ class _Reader:
         return without_secrets(text, path, self._memory) if self._redact else (text, [])
 
 
-def _as_vendored(file: File) -> File:
-    """Return a file of a repository that was copied into this one."""
-    return file if file.prior.percent < VENDORED.percent else file._replace(prior=VENDORED)
+def with_others(files: Sequence[File]) -> list[File]:
+    """Return the files with the priors of what was copied or compiled, as the other files tell."""
+    copied = copied_repositories((file.path, file.data) for file in files)
+    written = frozenset(compiled([file.path for file in files]))
+
+    def of(file: File) -> File:
+        prior = (
+            GENERATED if file.path in written else VENDORED if file.path.startswith(copied) else file.prior
+        )
+        return file if file.prior.percent <= prior.percent else file._replace(prior=prior)
+
+    return [of(file) for file in files]
 
 
 def _inside(root: str, named: Sequence[str]) -> list[str]:

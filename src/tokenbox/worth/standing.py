@@ -66,6 +66,10 @@ _FAMILIES = {
         "erl hrl",
         "clj cljs cljc",
         "adb ads",
+        "lua moon",
+        "cbl cob cpy cobol",
+        "cls trigger",
+        "pas dpr lpr inc",
     )
     for extension in family.split()
 }

@@ -46,9 +46,10 @@ class Heads:
 
 _BRACE = re.compile(rb"[{;=]")
 _ACCESS = (
-    r"(?:(?:export|default|declare|public(?:\([a-z]+\))?|private|protected|internal|pub|static|final|abstract|async|sealed"
+    r"(?:(?:export|default|declare|public(?:\([a-z]+\))?|private|protected|internal|pub|global|static|final|abstract|async|sealed"
     "|open|override|virtual|inline|const|unsafe|extern|partial|local|readonly|late|external|factory|base|entry|native"
-    "|pure|elemental|recursive|impure|noinline|comptime|lazy|covariant|shared|immutable|resource|remote|isolated) +)*"
+    "|pure|elemental|recursive|impure|noinline|comptime|lazy|covariant|shared|immutable|resource|remote|isolated"
+    "|(?:with|without|inherited) sharing) +)*"
 )
 # A declaration of C's family: a type, a name and a parenthesis. Calls in bodies are no heads of their own.
 _TYPED = (
@@ -349,6 +350,31 @@ HEADS = (
         r"(?:export )?(?:default )?class (@?[\w.]+)",
         r"(?:export )?@?([\w.]+) ?[:=] ?(?:\([^\n]*\) ?)?[-=]>",
         "#",
+    ),
+    Heads(
+        "latex",
+        "tex ltx sty",
+        r"\\(?:part|chapter|(?:sub)*section)\*?(?:\[[^\]\n]*\])?\{([^}\n]+)",
+        r"\\(?:newcommand|renewcommand|newenvironment|newtheorem|DeclareMathOperator)\*?\{\\?([A-Za-z@]+)|\\def\\([A-Za-z@]+)",
+        comment="%",
+    ),
+    Heads(
+        "moonscript",
+        "moon",
+        r"(?:export )?class ([\w.]+)",
+        r"(?:export )?@?([\w.]+) ?[:=] ?(?:\([^\n]*\) ?)?[-=]>",
+        "--",
+    ),
+    Heads(
+        "nextflow",
+        "nf",
+        others=r"(?:process|workflow) (\w+)|workflow \{|(?:def |function )(?:[A-Z]\w* )?(\w+) ?\(",
+    ),
+    Heads(
+        "jinja",  # macros of dbt, in SQL
+        "j2 jinja jinja2",
+        others=r"\{%-? *(?:macro|test|materialization|snapshot|block) (\w+)",
+        comment="{# #}",
     ),
     Heads(
         "sass",
