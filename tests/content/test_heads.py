@@ -211,6 +211,25 @@ def test_a_type_of_objective_c_is_not_defined_by_its_members_nor_by_additions_to
     assert list(dict.fromkeys(headed.names(text, known))) == ["Named", "Cart", "total"]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "names"),
+    [
+        (
+            "pascal",
+            b"type\n  TCart = class\n  end;\nprocedure TCart.Free;\nfunction TCart<T>.Size;\nfunction Sum;\n",
+            ["TCart", "Sum"],
+        ),
+        ("julia", b"function Base.show(io, x::Cart)\nend\n\nfunction total(x)\nend\n", ["total"]),
+    ],
+)
+def test_a_function_after_its_type_or_module_is_a_member(
+    language: str, text: bytes, names: list[str]
+) -> None:
+    known = BY_NAME[language].heads
+    assert known is not None
+    assert list(dict.fromkeys(headed.names(text, known))) == names
+
+
 def test_clauses_of_a_name_are_one_definition() -> None:
     (module,) = definitions(ELIXIR.encode(), BY_NAME["elixir"])
     assert [one.name for one in module.inside] == ["add", "put"]

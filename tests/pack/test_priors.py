@@ -210,9 +210,9 @@ def test_known_libraries_of_c_are_copied(path: str, folder: str | None) -> None:
 
 
 def test_what_was_compiled_lies_beside_its_source() -> None:
-    written = ["a/cart.lua", "a/Shop.res.mjs", "a/shop.css", "a/type.d.ts", "a/x.js"]
+    written = ["a/cart.lua", "a/Shop.res.mjs", "a/shop.css", "a/type.d.ts", "a/x.js", "types/a/type.d.ts"]
     sources = ["a/cart.moon", "a/Shop.res", "a/shop.scss", "a/type.ts", "a/x.coffee"]
-    others = ["b/cart.lua", "a/other.js", "a/other.d.ts", "a/x.test.js", "lua", "a/moon"]
+    others = ["b/cart.lua", "a/other.js", "a/other.d.ts", "a/x.test.js", "types/type.d.ts", "lua", "a/moon"]
     assert list(compiled([*sources, *written, *others])) == written
 
 

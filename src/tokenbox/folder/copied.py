@@ -68,11 +68,22 @@ def copied_repositories(files: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
 
 
 def compiled(paths: Collection[str]) -> Iterator[str]:
-    """Yield the files that a program wrote from the one beside them, such as ``cart.js`` and ``cart.ts``."""
+    """Yield the files that a program wrote from the one beside them, such as ``cart.js`` and ``cart.ts``.
+
+    Declarations of TypeScript may be in a folder of their own, such as ``types/shop/cart.d.ts``.
+    """
     known = set(paths)
+    declared = {_end(path, ending) for path in paths for ending in (".ts", ".tsx") if path.endswith(ending)}
     for path in paths:
         stem, _, ending = path.rpartition(".")
         longer, _, before = stem.rpartition(".")
         for start, kind in ((stem, ending), (longer, f"{before}.{ending}")):
-            if any(f"{start}.{written}" in known for written in _COMPILED.get(kind, ())):
+            if any(f"{start}.{source}" in known for source in _COMPILED.get(kind, ())) or (
+                kind == "d.ts" and "/" in start and _end(path, ".d.ts") in declared
+            ):
                 yield path
+
+
+def _end(path: str, ending: str) -> str:
+    """Return the last two steps of a path, without this ending."""
+    return "/".join(path.removesuffix(ending).rsplit("/", 2)[-2:])

@@ -56,8 +56,12 @@ _STATEMENTS = re.compile(
     rb"|elseif|elif|until|unless|when|catch|try|do)\b"
 )
 _PACKAGE = re.compile(rb"package\b")  # begins a statement in some languages, and a type in others
-# A member in Objective-C, and an addition to a type that is defined elsewhere.
-_MEMBER = re.compile(rb"[-+] *\(|@property\b|@(?:interface|implementation)\b[^(:\n]*\(")
+# A member in Objective-C, Pascal (after its type) or Julia (of another module), and an addition to a type
+# that is defined elsewhere.
+_MEMBER = re.compile(
+    rb"[-+] *\(|@property\b|@(?:interface|implementation)\b[^(:\n]*\("
+    rb"|(?i:(?:class +)?(?:function|procedure|constructor|destructor)) +\w+(?:<[^>\n]*>)?\.\w"
+)
 _PARENTHESIS = re.compile(rb"[()]")
 _QUOTES = re.compile(rb"\\.")  # and all else after a backslash
 _SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the parameters of a module in Verilog
