@@ -275,6 +275,8 @@ def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
                 end = content.find(b"\n", match.start())
                 end = len(content) if end < 0 else end
                 found.add((start, end))
+    if not found:
+        return []
     # All at once, as a search takes as long to begin as for a hundred lines.
     lines = sorted(found)
     starts = list(accumulate((end - start + 1 for start, end in lines), initial=0))
