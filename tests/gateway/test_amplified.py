@@ -259,6 +259,15 @@ AMPLIFIED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.parametrize("place", range(len("fileid:")))
+def test_an_address_with_an_escaped_character_is_seen(place: int) -> None:
+    text = "fileid://a"
+    escaped = f"{text[:place]}\\u{ord(text[place]):04x}{text[place + 1 :]}"
+    data = b'{"model": "m", "messages": [{"role": "user", "content": "%b"}]}' % escaped.encode()
+    call = read_call(PROTOCOLS[CHAT], data, RequestLimits())
+    assert call.unseen() == "the text 'fileid://a' is the address of a file that the server reads"
+
+
 @pytest.mark.parametrize(("path", "body"), AMPLIFIED)
 def test_what_would_become_larger_behind_the_gateway_is_not_counted_as_what_it_is(
     path: str, body: dict[str, Any]

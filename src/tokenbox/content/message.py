@@ -220,13 +220,22 @@ def read_as(role: str, given: Mapping[str, object]) -> Message:
     return replace(Message.of({**given, "role": role}), source=freeze_object(given, "message"))
 
 
+def is_plain(value: Any) -> bool:  # noqa: ANN401  # any value from a caller
+    """Return whether this is a message of only a known role and a text, the most common kind."""
+    return (
+        value.__class__ is dict
+        and len(value) == 2
+        and value.get("content").__class__ is str
+        and (role := value.get("role")).__class__ is str
+        and role in _ROLES
+    )
+
+
 def plain_message(value: Any) -> Message | None:  # noqa: ANN401  # any value from a caller
-    """Read a message of only a role and a text, the most common kind; None for any other value."""
-    if value.__class__ is not dict or len(value) != 2:
+    """Read a message of only a role and a text (:func:`is_plain`); None for any other value."""
+    if not is_plain(value):
         return None
-    name, content = value.get("role"), value.get("content")
-    if name.__class__ is not str or content.__class__ is not str or (role := _ROLES.get(name)) is None:
-        return None
+    role, content = _ROLES[value["role"]], value["content"]
     if not content.isascii():
         try:
             content.encode()

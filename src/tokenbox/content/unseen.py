@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.content.message import PartKind, media_kind, thaw, values_shown
+from tokenbox.content.message import PartKind, is_plain, media_kind, thaw, values_shown
 from tokenbox.content.parts import texts_in
 from tokenbox.content.payloads import has_binary_file, is_image_part, is_recording
 from tokenbox.content.request import INPUTS, PROMPTED, Request
@@ -39,8 +39,10 @@ _TEXT_KEYS = frozenset(
 # Texts that are the address of a file: in a chat (DashScope), and as what is embedded (Gemini).
 _FILE_TEXT = re.compile(r"\s*fileid://")
 _FILE_PROMPT = re.compile(r"\s*(?:(?:gs|fileid)://\S+|files/[a-z0-9-]+)\s*\Z")
-# The bytes of which a request has one if it has such a text, without escapes: of messages, of prompts.
-FILE_MARKS = ((b"fileid:",), (b"fileid:", b"gs:", b"files"))
+# The bytes of which a request has one if it has such a text: of messages, of prompts. Each of the characters
+# may be written as an escape.
+_ESCAPES = (b"\\u003", b"\\u006", b"\\u007")
+FILE_MARKS = ((b"fileid:", *_ESCAPES), (b"fileid:", b"gs:", b"files", *_ESCAPES))
 # Names by which OpenRouter adds the results of a search, or a stored prompt.
 _SEARCHING_NAME = ":online"
 _STORED_NAME = "@preset/"
@@ -143,12 +145,13 @@ def unseen_input(
         return reason
     if takes_prompts:
         return _unseen_beside_prompts(given, body.get("messages"))
-    if isinstance(given, list) and not (media and key in seen):
-        for item in given:
-            if isinstance(item, dict) and _is_reference(item):
-                return "an item is only an id of input that the server keeps"
+    if isinstance(given, list):
+        given = [item for item in given if not is_plain(item)]
+        if not (media and key in seen) and any(isinstance(i, dict) and _is_reference(i) for i in given):
+            return "an item is only an id of input that the server keeps"
     for name in (key, "system", "instructions", "prompt"):
-        for part in parts_in(body.get(name)):
+        value = given if name == key else body.get(name)
+        for part in parts_in(value) if value else ():
             reason = _unseen_part(part, counted=media and name in seen)
             if reason is not None:
                 return reason

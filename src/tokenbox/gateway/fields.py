@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
-from tokenbox.content.message import path_of
+from tokenbox.content.message import is_plain, path_of
 from tokenbox.content.unseen import KEYS_BEYOND_TEXT
 from tokenbox.content.unseen_fields import FETCHED, PLAIN_FIELDS, STORED, fields_in, words_of
 from tokenbox.gateway.refusals import Refusal, invalid_request
@@ -173,7 +173,7 @@ def _check_keys(value: Any, places: _Places) -> None:  # noqa: ANN401  # JSON
     """Check the keys of ``value``, and of the ``places`` below it."""
     if isinstance(value, list):
         for item in value:
-            if isinstance(item, (dict, list)):
+            if isinstance(item, (dict, list)) and not is_plain(item):
                 _check_keys(item, places)
         return
     if not _KNOWN.issuperset(value):

@@ -233,6 +233,9 @@ class GatewayRequest(Attempt):
 
     async def _prove(self, refusal: Refusal | None) -> None:
         """Write the proof of this decision, if proofs are on. Raises :class:`Refusal` if that fails."""
+        bundles = self.services.bundles
+        if bundles is None:
+            return
         if self.original is not None and self.original_count is not None and self.admission is not None:
             decision = ProofDecision(
                 self.original,
@@ -246,7 +249,7 @@ class GatewayRequest(Attempt):
                 refusal,
                 self.heeded,
             )
-            self.proof_id = await self.services.prove(decision)
+            self.proof_id = await self.services.prove(decision, bundles)
 
     # The answer.
 

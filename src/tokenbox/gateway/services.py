@@ -208,14 +208,11 @@ class GatewayServices:
             self.log.write("spool_failed", error=error.message)
             raise Refusal(503, error.code, "Nothing can be recorded now, so nothing is sent.") from None
 
-    async def prove(self, decision: ProofDecision) -> str | None:
-        """Write the proof of a decision, and return its id; None if proofs are off.
+    async def prove(self, decision: ProofDecision, bundles: Bundles) -> str | None:
+        """Write the proof of a decision, and return its id.
 
-        Raises :class:`Refusal` (503) if it cannot be written, unless the request is refused anyway.
+        If that fails: None for a request that is refused anyway, else raises :class:`Refusal` (503).
         """
-        bundles = self.bundles
-        if bundles is None:
-            return None
         from tokenbox.gateway.evidence import of_request  # heavy, and proofs are off by default
 
         try:

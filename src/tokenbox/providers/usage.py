@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tokenbox.content.parts import as_plain, snake_case
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.ledger.usage import Usage
 from tokenbox.providers.shapes import at, count_at
 
@@ -80,11 +81,12 @@ def usage_of(stated: object, keys: UsageKeys) -> Usage:
     So is an input of 0 tokens, which no model answers: servers state 0 where they did not count, such as for
     a prompt in a cache (Ollama).
     """
-    runs = _runs(stated, keys)
+    figures, runs = _figures(stated), _runs(stated, keys)
 
     def count(path: str) -> int | None:
         """Return the figure, or the sum over all runs where it is larger: each of them is paid for."""
-        own, total = count_at(stated, path), sum(count_at(run, path) or 0 for run in runs)
+        own = figures.get(path)
+        total = sum([run.get(path, 0) for run in runs])
         return total if total > (own or 0) else own
 
     parts = [count(path) for path in keys.input]
@@ -100,7 +102,7 @@ def usage_of(stated: object, keys: UsageKeys) -> Usage:
         count(keys.reasoning),
         written,
         hour,
-        audio=any(count_at(stated, path) for path in keys.audio),
+        audio=any(map(figures.get, keys.audio)),
     )
 
 
@@ -129,7 +131,20 @@ def usage_in(stated: object) -> Usage | None:
     return usage_of(given, RESPONSES)
 
 
-def _runs(stated: object, keys: UsageKeys) -> list[dict[str, Any]]:
+def _figures(stated: object, around: str = "") -> dict[str, int]:
+    """Return the figures in a usage and in its objects, by their paths."""
+    found: dict[str, int] = {}
+    for name, value in stated.items() if isinstance(stated, dict) else ():
+        if type(value) is int and 0 <= value <= MAX_INTEGER:
+            found[f"{around}{name}"] = value
+        elif isinstance(value, dict) and not around:
+            found |= _figures(value, f"{name}.")
+    return found
+
+
+def _runs(stated: object, keys: UsageKeys) -> list[dict[str, int]]:
     """Return the usage of each run of a model; none if one of them is no object."""
     runs = None if keys.runs is None else at(stated, keys.runs)
-    return runs if isinstance(runs, list) and {dict}.issuperset(map(type, runs)) else []
+    if not isinstance(runs, list) or not {dict}.issuperset(map(type, runs)):
+        return []
+    return list(map(_figures, runs))
