@@ -38,14 +38,12 @@ class Measured(Generic[T]):
 
     def at(self, indices: Sequence[int]) -> list[T]:
         """Return the values of the texts at ``indices``."""
-        values = self._values
-        found: list[Any] = list(map(values.__getitem__, indices))
-        if None in found:
-            missing = [i for i, value in zip(indices, found, strict=True) if value is None]
+        values: list[Any] = self._values
+        missing = [i for i in indices if values[i] is None]
+        if missing:
             for i, value in zip(missing, self._measure(missing), strict=True):
                 values[i] = value
-            found = list(map(values.__getitem__, indices))
-        return found
+        return list(map(values.__getitem__, indices))
 
     def all(self) -> list[T]:
         return self.at(range(len(self._values)))
