@@ -194,7 +194,10 @@ PRIORS = (
         "shard.yml dub.json dub.sdl DESCRIPTION cpanfile Makefile.PL Build.PL dist.ini *.psd1 fpm.toml "
         "foundry.toml elm.json gleam.toml setup.py package.json Gemfile Rakefile CMakeLists.txt meson.build "
         "BUILD.bazel WORKSPACE.bazel MODULE.bazel Podfile Makefile Dockerfile Dockerfile.* "
-        "*.dockerfile Containerfile",
+        "*.dockerfile Containerfile "
+        # of charts, dbt, Salesforce, Godot, SystemVerilog, Ada, ReScript, PureScript, Racket, Nextflow, V
+        "Chart.yaml dbt_project.yml sfdx-project.json project.godot Bender.yml alire.toml rescript.json "
+        "bsconfig.json spago.yaml spago.dhall info.rkt nextflow.config v.mod vcpkg.json conanfile.txt",
         "build gradle maven pom cargo gemspec gemfile rakefile makefile cmake bazel meson npm pyproject "
         "docker dockerfile dependency chore",
     ),
