@@ -214,7 +214,7 @@ def test_a_changed_line_that_is_not_utf8_is_redacted_as_well(repository: Path) -
     (repository / ".npmrc").write_bytes(b"# \xe9\n//r.io/:_authToken=hunter2aB3x9Q\n")
     git(repository, "add", ".npmrc")
     pack = tokenbox.pack(repository, diff="HEAD", tokenizer="utf8-bytes")
-    assert "[redacted: Secret Keyword]'  # caf" in pack.text
+    assert "[redacted: Named Secret]'  # caf" in pack.text
     assert pack.text.count("hunter2aB3x9Q") == 2  # in the long line, where only keys are searched
 
 

@@ -9,6 +9,8 @@ from urllib.parse import unquote
 
 # The minimum length of a password, apart from files of environment variables.
 MIN_VALUE = 8
+# The minimum length of one in an address of a local server: ``http://a:b@host/`` is an example.
+_MIN_LOCAL = 4
 _PLACEHOLDERS = frozenset(
     "password passwd pass pwd pw secret token changeme user username xxx guest postgres".split()
 )
@@ -33,9 +35,10 @@ _KIND_CHANGE = re.compile(
 )
 _CHANGES_IN_TWENTY = 9
 _PASSPHRASE = re.compile(r"(?=.*[a-z][A-Z].*[a-z][A-Z])[A-Za-z!@#%^&*+~-]{12,}")
-# The name of a key that everybody may know. Its password is a secret, and so is its private half.
+# The name of a key that everybody may know, or that is encrypted. Its password is a secret, and so is its
+# private half.
 _PUBLIC_KEY = re.compile(
-    rb"(?i)(?:(?<!re)public|publishable|(?<![a-z])(?:pub|gpg|pgp)_)(?!\w*(?:secret|private))\w*key"
+    rb"(?i)(?:(?<!re)public|publishable|(?<![a-z])(?:pub|gpg|pgp)_)(?!\w*(?:secret|private))\w*key|(?:encrypted|wrapped)_?key"
 )
 _DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 _LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
@@ -45,6 +48,8 @@ _BLANKED = re.compile(r"[xX]{6}|\*{4}|0{12}|\.\.\.")
 _REFERENCE = re.compile(
     r"(?:[A-Za-z][a-z]{2}|[A-Z]{3})[./_-](?:[A-Za-z][a-z]{2}|[A-Z]{3})|\.[a-z]+[._]|::|^\d+\.\d+|^v\d|^\d{4}-\d\d|%[A-Za-z_]+%|\.\.\."
 )
+# Data in base64 for URLs has such words by chance, and a digit begins or ends at least at each fifth letter.
+_REFERENCE_CHANGE = 5
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -89,7 +94,7 @@ def is_random(value: str) -> bool:
     return (
         _FICTITIOUS.search(value) is None
         and (is_mixed or (has_no_words and changes * 10 >= min(len(value), 60)))
-        and _REFERENCE.search(value) is None
+        and (_REFERENCE.search(value) is None or changes * _REFERENCE_CHANGE > len(value))
         and _UUID.fullmatch(value) is None
         and not is_fictitious_login(value, in_test=False)
     )
@@ -121,9 +126,10 @@ def is_for_a_real_host(password: str, line: str) -> bool:
 def is_for_a_local_server(password: str, line: str) -> bool:
     """Return whether credentials in a URL are those of an example for a server of one's own."""
     user, host = _user_and_host(password, line)
-    is_made_up = password == user or _FICTITIOUS.search(password) is not None
+    plain = unquote(password)
+    is_made_up = password == user or len(plain) < _MIN_LOCAL or _FICTITIOUS.search(password) is not None
     is_local = "." not in host or _RESERVED_HOST.search(host) is not None
-    return is_made_up and is_local and not any(c.isdigit() for c in password)
+    return is_made_up and is_local and not any(c.isdigit() for c in plain)
 
 
 def _user_and_host(password: str, line: str) -> tuple[str, str]:

@@ -7,8 +7,8 @@ import re
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 # Secrets unknown to the detectors, as the services document them and as scanners such as gitleaks find them.
 _KEYS = {
-    "Anthropic API Key": r"sk-ant-[a-z0-9]{2,12}-(?=[\w-]*[0-9])[\w-]{20,}",
-    "OpenAI API Key": r"sk-(?:proj|svcacct|admin)-(?=[\w-]*[0-9])[\w-]{20,}",
+    "Anthropic API Key": r"sk-ant-[a-z0-9]{2,12}-(?=[\w-]{0,60}[0-9])[\w-]{20,}",
+    "OpenAI API Key": r"sk-(?:proj|svcacct|admin)-(?=[\w-]{0,60}[0-9])[\w-]{20,}",
     "Google API Key": r"AIza[\w-]{35}",
     "Hugging Face Token": r"hf_[A-Za-z0-9]{30,}",
     "GitHub Token": r"github_pat_[A-Za-z0-9_]{22,}",
@@ -16,20 +16,20 @@ _KEYS = {
     "Groq API Key": r"gsk_[A-Za-z0-9]{40,}",
     "Databricks Token": r"dapi[0-9a-f]{32}(?:-[0-9])?",
     "DigitalOcean Token": r"do[opr]_v1_[a-f0-9]{64}",
-    "Vault Token": r"hv[sbr]\.(?=[\w-]*[0-9])[\w-]{24,}",
+    "Vault Token": r"hv[sbr]\.(?=[\w-]{0,60}[0-9])[\w-]{24,}",
     "Shopify Token": r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
     "Linear API Key": r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}",
     "age Secret Key": r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
-    "Voyage Key": r"pa-(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[A-Za-z0-9_-]{43}(?![\w-])",
+    "Voyage Key": r"pa-(?=[\w-]{0,60}[0-9])(?=[\w-]*[A-Z])[A-Za-z0-9_-]{43}(?![\w-])",
     "Resend Key": r"re_[A-Za-z0-9]{6,10}_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,}",
     "Firecrawl Key": r"fc-[0-9a-f]{32}(?![0-9a-f])",
     "Fireworks Key": r"fw_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{22,}",
-    "Facebook Token": r"EAA(?=[A-Za-z]*[0-9])[A-Za-z0-9]{90,}",
+    "Facebook Token": r"(?<![+/])EAA(?=[A-Za-z]*[0-9])[A-Za-z0-9]{90,}",
     "Notion Secret": r"secret_(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{43}(?![A-Za-z0-9])",
     "Klaviyo Key": r"pk_[0-9a-f]{34}(?![0-9a-f])",
     "ElevenLabs Key": r"sk_[0-9a-f]{48}(?![0-9a-f])",
     "Infisical Token": r"st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}",
-    "Google Refresh Token": r"1//0(?=[\w-]*[0-9])[A-Za-z0-9_-]{50,}",
+    "Google Refresh Token": r"1//0(?=[\w-]{0,60}[0-9])[A-Za-z0-9_-]{50,}",
     "Cloudflare Origin Key": r"v1\.0-[0-9a-f]{24}-[0-9a-f]{146}",
     "Asana Token": r"2/[0-9]{16}/[0-9]{16}:[0-9a-f]{32}",
     "Firebase Key": r"AAAA[A-Za-z0-9_-]{7}:APA91b[A-Za-z0-9_-]{120,}",
@@ -39,8 +39,8 @@ _KEYS = {
     "Scaleway Key": r"SCW(?=[A-Z]*[0-9])[A-Z0-9]{17}(?![A-Za-z0-9])",
     "Tencent Key": r"AKID(?=[A-Za-z]*[0-9])[A-Za-z0-9]{32}(?![A-Za-z0-9])",
     "Bitbucket Password": r"ATBB(?=[A-Za-z]*[0-9])[A-Za-z0-9]{32}(?![A-Za-z0-9])",
-    "Instagram Token": r"IGQ(?=[\w-]*[0-9])[A-Za-z0-9_-]{100,}",
-    "Alibaba Key": r"LTAI5t[A-Za-z0-9]{18}",
+    "Instagram Token": r"IGQ(?=[\w-]{0,60}[0-9])[A-Za-z0-9_-]{100,}",
+    "Alibaba Key": r"LTAI(?=[A-Za-z]*[0-9])(?:[A-Za-z0-9]{8})?[A-Za-z0-9]{12}(?![A-Za-z0-9])",
     "Bedrock Key": r"(?:ABSK|bedrock-api-key-)[A-Za-z0-9+/]{80,}={0,2}",
     "Cerebras Key": r"csk-(?=[a-z]*[0-9])[a-z0-9]{40,}",
     "Airtable Token": r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}",
@@ -66,10 +66,10 @@ _KEYS = {
     "Dynatrace Token": r"dt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}",
     "EasyPost Key": r"EZAK[a-zA-Z0-9]{54}",
     "Figma Token": r"figd_[A-Za-z0-9_-]{38,}",
-    "Flutterwave Key": r"FLWSECK(?:_TEST)?-[a-h0-9]{32}",
+    "Flutterwave Key": r"FLWSECK(?:_TEST)?-[a-h0-9]{12,32}",
     "Fly.io Token": r"FlyV1 fm2_[A-Za-z0-9+/=,_-]{80,}",
     "Google OAuth Secret": r"GOCSPX-[A-Za-z0-9_-]{28}",
-    "Google OAuth Token": r"ya29\.(?=[\w-]*[0-9])[A-Za-z0-9_-]{30,}",
+    "Google OAuth Token": r"ya29\.(?=[\w-]{0,60}[0-9])[A-Za-z0-9_-]{30,}",
     "Grafana Token": r"gl(?:sa|c)_[A-Za-z0-9+/]{32,}(?:_[a-f0-9]{8}|={0,2})",
     "Heroku Key": r"HRKU-[A-Za-z0-9_-]{36,}",
     "Infracost Token": r"ico-[a-zA-Z0-9]{32}",
@@ -93,10 +93,10 @@ _KEYS = {
     "Replicate Token": r"r8_[A-Za-z0-9]{37}",
     "RubyGems Token": r"rubygems_[a-f0-9]{48}",
     "Sentry Token": r"sntry[su]_[A-Za-z0-9+/=_]{60,}",
-    "Shippo Token": r"shippo_(?:live|test)_[a-f0-9]{40}",
+    "Shippo Token": r"shippo_(?:live|test)_[A-Fa-f0-9]{40}",
     "Slack App Token": r"xapp-[0-9]-[A-Z0-9]+-[0-9]+-[a-z0-9]{32,}",
     "Sonar Token": r"sq[apu]_[a-f0-9]{40}",
-    "Square Token": r"(?:sq0atp-|EAAA)(?!AAAA)(?=[\w-]*[0-9])[\w-]{22,60}",
+    "Square Token": r"(?<![+/])(?:sq0atp-|EAAA)(?!AAAA)(?=[\w-]{0,60}[0-9])[\w-]{22,60}",
     "Stripe Webhook Secret": r"whsec_(?=[\w]*[0-9])[A-Za-z0-9]{32,}",
     "Supabase Token": r"sbp_[a-f0-9]{40}",
     "Teams Webhook": (
@@ -117,12 +117,12 @@ _KEYS = {
     "Doppler Service Token": r"dp\.(?:st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}",
     "Dropbox Token": r"sl\.u\.[A-Za-z0-9_-]{100,}",
     "Fly.io Access Token": r"fm2_[A-Za-z0-9+/=,_-]{80,}",
-    "GitLab Job Token": r"glcbt-[0-9a-f]{1,5}_[A-Za-z0-9_-]{20}",
+    "GitLab Job Token": r"glcbt-[A-Za-z0-9]{1,5}_[A-Za-z0-9_-]{20}",
     "Google Auth Key": r"AQ\.Ab[A-Za-z0-9_-]{40,}",
     "Honeycomb Key": r"hcaik_[a-z0-9]{50,}",
     "HubSpot Token": rf"pat-(?:na|eu)[0-9]-{_UUID}",
     "Infura Key": r"infura\.io/(?:ws/)?v3/[0-9a-f]{32}",
-    "Jina Key": r"jina_(?=[\w-]*[0-9])[A-Za-z0-9_-]{55,}",
+    "Jina Key": r"jina_(?=[\w-]{0,60}[0-9])[A-Za-z0-9_-]{55,}",
     "Langfuse Key": rf"sk-lf-{_UUID}",
     "MWS Token": rf"amzn\.mws\.{_UUID}",
     "Neon Key": r"napi_[a-z0-9]{60,}",
@@ -132,9 +132,9 @@ _KEYS = {
     "Plaid Token": rf"access-production-{_UUID}",
     "Polar Token": r"polar_oat_[A-Za-z0-9]{40,}",
     "PostHog Key": r"phx_[A-Za-z0-9]{40,}",
-    "Slack Client Token": r"xox[cd]-(?=[\w%-]*[0-9])[A-Za-z0-9%/+=-]{50,}",
+    "Slack Client Token": r"xox[cd]-(?=[\w%-]{0,60}[0-9])[A-Za-z0-9%/+=-]{50,}",
     "Slack Trigger": r"hooks\.slack\.com/triggers/[A-Z0-9]{8,}/[0-9]{10,}/[0-9a-f]{32}",
-    "Sourcegraph Token": r"sgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40}",
+    "Sourcegraph Token": r"sgp_(?:[0-9A-Fa-f]{16}_|local_)?[0-9A-Fa-f]{40}",
     "Stripe Organization Key": r"sk_org_live_[A-Za-z0-9]{40,}",
     "Supabase Secret Key": r"sb_secret_[A-Za-z0-9_-]{24,}",
     "Tailscale Key": r"tskey-(?:auth|api|client|scim|webhook)-[A-Za-z0-9]+-[A-Za-z0-9]{20,}",
@@ -146,10 +146,10 @@ _KEYS = {
     "Base64 Token": r"ZXlKaGJHY2lPaUp[A-Za-z0-9+/]{50,}={0,2}",
     "Docker Auth In Base64": r"eyJhdXRocyI6[A-Za-z0-9+/]{20,}={0,2}",
     "Inngest Key": r"signkey-(?:prod|test|branch)-[0-9a-f]{32,}",
-    "Novita Key": r"sk_(?=[\w-]*[0-9])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{43}(?![\w-])",
+    "Novita Key": r"sk_(?=[\w-]{0,60}[0-9])(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{43}(?![\w-])",
     "RunPod Key": r"rpa_[A-Z0-9]{40}[a-z0-9]{4,6}",
     "Slack Workflow": r"hooks\.slack\.com/workflows/[A-Z0-9]{8,}/[A-Z0-9]{8,}/[0-9]{15,}/[A-Za-z0-9]{24}",
-    "Stripe Test Key": r"[rs]k_test_5[A-Za-z0-9]{90,}",
+    "Stripe Test Key": r"[rs]k_(?:test|prod)_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{24,}",
     "Weights & Biases Key": r"wandb_v1_[A-Za-z0-9_-]{60,}",
     "GitLab Token": r"glffct-[\w-]{20}",
     "GitLab Session": r"_gitlab_session=[0-9a-z]{32}",
@@ -163,14 +163,14 @@ _KEYS = {
     "ClickUp Token": r"pk_[0-9]{7,9}_[A-Z0-9]{32}",
     "Intra42 Secret": r"s-s4t2(?:ud|af)-[0-9a-f]{64}",
     "Frame.io Token": r"fio-u-[\w=-]{64}",
-    "Harness Token": r"[ps]at\.[\w-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}",
-    "Scalingo Token": r"tk-us-(?=[\w-]*[0-9])[\w-]{48}",
+    "Harness Token": r"[ps]at\.[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}",
+    "Scalingo Token": r"tk-us-(?=[\w-]{0,60}[0-9])[\w-]{48}",
     "Defined Networking Token": r"dnkey-[\w=-]{26}-[\w=-]{52}",
     "Adobe Secret": r"p8e-(?=[a-z]*[0-9])[a-z0-9]{32}(?![a-z0-9])",
     "Cursor Key": r"key_[0-9a-f]{64}",
     "Confluent Secret": r"cflt(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{60}",
     "Slack Refresh Token": r"xoxe-[0-9]-[A-Za-z0-9]{140,}",
-    "Stytch Secret": r"secret-live-(?=[\w-]*[0-9])[\w-]{36}",
+    "Stytch Secret": r"secret-live-(?=[\w-]{0,60}[0-9])[\w-]{36}",
     "Convex Deploy Key": r"(?:prod|dev|preview|project):[a-z0-9:-]+\|[A-Za-z0-9+/=_-]{50,}",
     "Svix Token": r"(?:test)?sk_[\w-]{32}\.(?:eu|us|in)\b",
     "Miro Token": r"eyJtaXJvLm9yaWdpbiI6[\w-]{20,}",
@@ -184,7 +184,9 @@ _KEYS = {
     "CockroachDB Key": r"CCDB1_[A-Za-z0-9]{22}_[A-Za-z0-9]{40}",
     "OneSignal Key": r"os_v2_(?:app|org)_[a-z2-7]{100,}",
     "eBay Key": r"PRD-[0-9a-f]{12}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}(?![0-9a-f])",
-    "1Password Secret Key": r"A3-(?=[A-Z-]*[0-9])[A-Z0-9]{6}-[A-Z0-9]{11}(?:-[A-Z0-9]{5}){3}",
+    "1Password Secret Key": (
+        r"A3-(?=[A-Z-]*[0-9])[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"
+    ),
     "Wix Key": r"IST\.eyJ[\w-]{100,}\.[\w-]+\.[\w-]+",
     "Yandex Token": r"t1\.[A-Za-z0-9_-]{20,}={0,2}\.[A-Za-z0-9_-]{86}={0,2}",
     "Grafana API Key": r"eyJrIjoi[A-Za-z0-9]{70,}={0,2}",
@@ -195,7 +197,7 @@ _KEYS = {
     "Elastic Token": r"essu_[A-Za-z0-9+/]{40,}={0,2}",
     "Snyk Token": r"snyk_(?:uat|sat)\.[0-9a-f]{8}\.[\w-]{60,}",
     "Socket Token": r"sktsec_[\w-]{40,}_api",
-    "dbt Token": r"dbt[cus]_(?=[\w-]*[0-9])[\w-]{40,}",
+    "dbt Token": r"dbt[cus]_(?=[\w-]{0,60}[0-9])[\w-]{40,}",
     "Figma OAuth Token": r"figo_[A-Za-z0-9_-]{38,}",
     "Hugging Face OAuth Token": r"hf_oauth_[\w-]{38,}",
     "PagerDuty Token": r"pdus\+_[\w-]{28,}",
@@ -204,9 +206,12 @@ _KEYS = {
     ),
     "EasyPost Test Key": r"EZTK[a-zA-Z0-9]{54}",
     "Razorpay Key": r"rzp_live_[A-Za-z0-9]{14}(?![A-Za-z0-9])",
-    "Mandrill Key": r"md-(?=[\w-]*[0-9])(?=[a-z0-9_-]*[A-Z])(?=[A-Z0-9_-]*[a-z])[\w-]{22}(?![\w-])",
+    "Mandrill Key": r"md-(?=[\w-]{0,60}[0-9])(?=[a-z0-9_-]*[A-Z])(?=[A-Z0-9_-]*[a-z])[\w-]{22}(?![\w-])",
     "Modal Token": r"a[ks]-(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])[A-Za-z0-9]{22}(?![\w-])",
     "Lichess Token": r"lip_(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{20}(?![A-Za-z0-9])",
+    "Artifactory Key": r"AKCp[A-Za-z0-9]{69}",
+    "ClickHouse Key": r"4b1d(?=[0-9]*[A-Za-z])[A-Za-z0-9]{38}(?![A-Za-z0-9])",
+    "Fly.io Session": r"fo1_(?=[\w-]{0,60}[0-9])[\w-]{43}",
     "Nightfall Key": r"NF-(?=[A-Za-z]*[0-9])(?=[A-Z0-9]*[a-z])[A-Za-z0-9]{32}(?![\w-])",
 }
 # What is at random: digits among letters of both cases, one of them before a lower case, and no long word.
@@ -244,30 +249,36 @@ _KEYS_IN_LINES = {
     "Prefixed Key": (
         r"[_-][a-z0-9]{28}",
         (
-            r"(?!sha[0-9]|md5|pk_|phc_|(?:[a-z]+_)?pub)[a-z][a-z0-9]{1,9}(?:[_-]{1,2}[a-z0-9]{1,12}){0,3}[_-]"
+            r"(?<!-)(?!sha[0-9]|md5|pk_|phc_|(?:[a-z]+_)?pub)[a-z][a-z0-9]{1,9}(?:[_-]{1,2}[a-z0-9]{1,12}){0,3}[_-]"
             rf"{_RANDOM}[A-Za-z0-9]{{28,128}}(?![\w/+=-])"
         ),
     ),
     "Named Key": (
         rf"{_WORDS}[_:-](?:[\w-]{{27}}|[0-9a-f]{{8}}-)",
         (
-            rf"(?:[a-z0-9]{{1,12}}[_-]){{0,3}}{_WORDS}[_:-]"
+            rf"(?<!-)(?:[a-z0-9]{{1,12}}[_-]){{0,3}}{_WORDS}[_:-]"
             rf"(?:(?:[a-z0-9]{{1,12}}[_-]){{0,3}}(?:[0-9a-f]{{32,}}|{_UUID})(?![\w-])|(?=[\w-]{{27,256}}(?![\w-]))"
             r"(?=[A-Za-z_-]*[0-9][a-z0-9_-]*[A-Z])(?=[a-z0-9_-]*[A-Z][A-Za-z_-]*[0-9])[\w-]+)"
         ),
     ),
     "Helicone Key": (r"sk-helicone-", r"sk-helicone-[a-z0-9]{7}(?:-[a-z0-9]{7}){3}"),
     "Context7 Key": (r"ctx7sk-", rf"ctx7sk-{_UUID}"),
-    "Facebook App Token": (r"[0-9]{15}\|", r"[0-9]{15,16}\|(?=[\w-]*[0-9])[\w-]{27}(?![\w-])"),
+    "Facebook App Token": (r"[0-9]{15}\|", r"[0-9]{15,16}\|(?=[\w-]{0,60}[0-9])[\w-]{27,40}(?![\w-])"),
     "Zhipu Key": (r"[0-9a-f]{12}\.[a-z0-9]{16}", rf"[0-9a-f]{{32}}\.{_RANDOM}[A-Za-z0-9]{{16}}(?![\w.-])"),
+    "NATS Seed": (r"(?-i:S[UAOCNX][A-Z2-7]{56})", r"S[UAOCNX](?=[A-Z]*[2-7])[A-Z2-7]{56}(?![A-Z0-9])"),
+    "Twilio Key": (
+        r"(?-i:(?:SK|AC)[0-9A-Fa-f]{32})",
+        r"(?:SK|AC)(?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{32}(?![A-Za-z0-9])",
+    ),
+    "Vault Service Token": (r"\bs\.[a-z0-9]{24}", rf"s\.{_RANDOM}[A-Za-z0-9]{{24}}(?![\w.(])"),
     "Ably Key": (
         r"\.[\w-]{6}:[\w-]{43}",
-        r"[\w-]{6}\.[\w-]{6}:(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{43}(?![\w-])",
+        r"[\w-]{6}\.[\w-]{6}:(?=[\w-]{0,60}[0-9])(?=[\w-]*[A-Z])[\w-]{43}(?![\w-])",
     ),
     "LLM Key": (r"sk-[a-z0-9]{32}", r"sk-(?:[0-9a-f]{32}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{48})(?![A-Za-z0-9])"),
     "Payment Key": (
-        r"\b(?:duffel_)?live_[a-z0-9_-]{8}",
-        r"(?:duffel_)?live_(?=[\w-]*[0-9])(?:[A-Za-z0-9]{30}|[0-9a-f]{35}|[\w-]{40}|[\w-]{43})(?![\w-])",
+        r"\b(?:live_|duffel_(?:live|test)_)[a-z0-9_-]{8}",
+        r"(?:live_|duffel_(?:live|test)_)(?=[\w-]{0,60}[0-9])(?:[A-Za-z0-9]{30}|[0-9a-f]{35}|[\w-]{40}|[\w-]{43})(?![\w-])",
     ),
     "Azure OpenAI Key": (r"jqqj99[a-z0-9]{20}", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}"),
     "Azure DevOps Token": (r"azdo[a-z0-9]{4}", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"),
@@ -303,59 +314,48 @@ KEYS = {**{kind: (_line_with(key), key) for kind, key in _KEYS.items()}, **_KEYS
 # Secrets known by what stands before them: a pattern for the line (ignoring case), and for google-re2 one
 # whose group is the secret. Such a value must not stand in a test or a manual; it must look random after a
 # word that also names other things, and elsewhere have a digit and a letter.
-_NAMES = (
-    r"token|credentials?|passphrase|sonar[._]login"
-    r"|(?:sign|encrypt|write|consumer|account|webhook|session|master|access|secret)[a-z]*_?key"
+# The name of a secret, and what joins it to its value: a sign, also after a type, an element of XML, a verb.
+_NAME = (
+    r"(?i:(?:token|secret|credentials?|pass(?:phrase|w(?:or)?d)?|pwd|[?&]code|sonar[._]login"
+    r"|(?-i:\bSALT|_SALT|[a-z]Key)|_(?:signing|o?auth|pass|pwd)"
+    r"|(?:[_-]|(?:api|app|auth|access|private|secret|signing|encryption|license)[ .]?)key)"
+    r"s?(?:[_-]?[0-9]{1,2})?(?:[_-](?:prod(?:uction)?|dev|test|staging|live|value|b(?:ase)?64|hex|raw|default))?)"
 )
-_HEADERS = r"api-?key|subscription-key|(?:auth|access)-key|(?:private|auth|vault|access|consumer)-token"
+_QUOTED = r"\s*\\{0,3}[\"'`]?\\{0,3}[\"'`]"
+_JOINED = (
+    r"(?:[\"'`)\]]{0,3}\s*(?:(?::\s*[&'?\w.<>\[\]| ]{1,40}|\{\s*get;[^}]{0,20}\}\s*)??"
+    rf"(?::=|=>|[=:]|\|\||\?\?)|\sis\s)(?:{_QUOTED}|\s*)"
+    r"|\s+(?:--body\s+)?[\"']|[\"']?(?:>|\s+(?:value|default|content)\s*=\s*[\"']))"
+)
+# Names of keys that may be a UUID: elsewhere it is an id.
+_OF_A_SERVICE = (
+    r"(?:snyk|codecov|heroku|postmark|consul_http|nomad|sauce)\w*(?:token|key)"
+    r"|(?:api|client|private|personal|access|secret)[ _.-]?(?:key|token|secret)"
+)
+# The arguments of a call: in a list, ``"ApiKey"`` is a resource of a template.
+_ARGUMENTS = rf"(?:[({{]\s*|[fF]ield\(? ?[\"']String[\"'],\s*)[\"'][\w.-]*?{_NAME}[\"']\s*,{_QUOTED}"
 _VALUE = r"([A-Za-z0-9_+/=:.~%-]{16,})"
-# Bare, a value has a digit near its beginning: the words of code have not, and most files are code.
-_BARE = r"([A-Za-z_-]{0,16}[0-9][A-Za-z0-9_+/=.~-]{15,})"
 _SHORT = r"([^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]{7,})"
 # With a digit, as another option may begin with -p. ``SHORTEST`` has its length.
 _OF_MYSQL = r"((?:[^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]*)?[0-9][^\s\"'`$<>{}(),;]*)"
 CONTEXTS = {
-    "Environment Variable": (
+    "Named Secret": (
         (
-            r"(?:_token|_secret|_key|passw(?:or)?d|passphrase|_pass|_pwd|_oauth|_auth|salt|_signing)"
-            r"[\"']?\s*[:=]\s*[\"']?[a-z0-9_+/=:.~-]{12}"
+            r"(?:token|secret|credential|pass|pwd|code|salt|signing|auth|sonar.login|key)[a-z0-9]*(?:[_-][a-z0-9]+)?"
+            r"[^\w\n]+(?:[a-z._]+[^\w\n]+)*[a-z_+/-]*[0-9][\w+/=:.~%-]"
         ),
         (
-            r"\b(?:[A-Z][A-Z0-9_]*)?(?:_TOKEN|_SECRET|[A-Z0-9]_KEY|PASSWORD|PASSPHRASE"
-            rf"|_PASSWD|_PASS|_PWD|_OAUTH|_AUTH|\bSALT|_SALT|_SIGNING)[\"']?\s*[:=]\s*[\"']?(?:oauth:|base64:)?{_VALUE}"
-        ),
-    ),
-    "Access Token": (
-        (
-            rf"(?:{_NAMES}|\bpass)[\"'\]]*\s*(?::\s*[&'?\w. ]+)?[:=]>?=?\s*"
-            r"(?:[\"'`][\w+/=.~-]{8}|[a-z_-]*[0-9][\w+/=.~-]{8})"
-        ),
-        (
-            rf"(?i:{_NAMES}|\bpass)[\"'\]]*(?:\s*:\s*[&'?\w. ]+)?\s*(?:=>|:=|:|=)\s*"
-            rf"(?:[\"'`]([A-Za-z0-9_+/=.~-]{{20,}})[\"'`]|{_BARE}\s*(?:#.*)?$)"
+            rf"(?:{_NAME}{_JOINED}|{_ARGUMENTS}|\s--?[\w-]*{_NAME}[ =])"
+            r"(?i:oauth:|base64:|bearer\s+)?([A-Za-z0-9_+/][A-Za-z0-9_+/=:.~%-]{11,999})(?:[\s\"'`,;&)<>}#\\]|$)"
         ),
     ),
-    "Default Of A Secret": (
-        r"(?:\|\||\?\?|env[\w.]*\([\"']\w+[\"'],)\s*[\"'`][a-z0-9_+/=.~-]{8}",
-        (
-            r"(?:(?i:token|secret|passw(?:or)?d|_key|apikey)[\"'\])]{0,3}\s*(?:\|\||\?\?)"
-            r"|(?i:env[\w.]*\(\s*[\"']\w*(?:token|secret|passw(?:or)?d|_key)[\"']),)\s*[\"'`]([A-Za-z0-9_+/=.~-]{20,})[\"'`]"
-        ),
-    ),
+    "Secret In An Address": (r"://[\w-]{20,}(?::[\w-]*)?@", r"://([\w-]{20,})(?::[\w-]*)?@[\w.-]"),
     "Secret Of An Option": (
+        r"\slogin\s.*\s-p\s|\s-u\s\S+\s+-p\s",
         (
-            r"\s--?[a-z-]*(?:token|api-?key|secret(?:-key)?)[ =][\"']?[\w+/=.~-]{8}"
-            r"|\slogin\s.*\s-p\s|\s-u\s\S+\s+-p\s"
+            r"(?:\slogin|\s(?:-u|--user(?:name)?)[ =]\S+)\s(?:[^;&|]*\s)?-p\s+[\"']?"
+            r"([A-Za-z0-9_+/=.~%@!^*#-]{8,})"
         ),
-        (
-            rf"(?:\s--?[a-z-]*(?i:token|api-?key|secret(?:-key)?)[ =][\"']?{_VALUE}"
-            r"|(?:\slogin|\s(?:-u|--user(?:name)?)[ =]\S+)\s(?:[^;&|]*\s)?-p\s+[\"']?"
-            r"([A-Za-z0-9_+/=.~%@!^*#-]{8,}))"
-        ),
-    ),
-    "Secret In An Address": (
-        r"[?&\"'_](?:token|api_?key|secret|code|key)=[\w%+/=.~-]{8}",
-        r"[?&\"'](?i:(?:[a-z]+_)?(?:token|api_?key|secret|key)|code)=([A-Za-z0-9_%+/=.~-]{20,})",
     ),
     "Argument Of A Client": (
         r"(?:client|search|connect|login|auth|init)\([\"'](?:\w+[\"'], [\"'])?[a-z0-9]{8}",
@@ -365,16 +365,6 @@ CONTEXTS = {
         ),
     ),
     "JSON Web Key": (r"\"d\":\s*\"[\w-]{8}", r"\"d\":\s*\"([A-Za-z0-9_-]{43,})\""),
-    "Header With Key": (
-        rf"(?:{_HEADERS})[\"']?\s*(?::=|[:,=])\s*[\"']?[\w.~+/=-]{{12}}",
-        (
-            rf"(?:(?i:{_HEADERS})[\"']?\s*(?::=|[:=])"
-            # In a list, ``"ApiKey"`` is a resource of a template.
-            r"|(?:\([\"'][\w-]*(?i:api-?key)|api[kK]ey"
-            r"|(?i:api-key|(?:private|auth|vault|access|consumer)-token))[\"']?\s*,)"
-            rf"\s*[\"']?{_VALUE}"
-        ),
-    ),
     # ``ENV`` of Docker, and ``set -x`` of fish.
     "Set Variable": (
         r"(?:env|set\s+-\w+)\s+\w*(?:token|secret|passw(?:or)?d|passphrase|_key)\s",
@@ -411,10 +401,10 @@ CONTEXTS = {
     ),
     "Password Of MySQL": (r"mysql\w*\s", rf"mysql\w*\s(?:[^;&|]*\s)?-p[\"']?{_OF_MYSQL}"),
     "Service Token": (
-        r"snyk|codecov|heroku|postmark|consul_http|nomad_|sauce_",
+        rf"(?:{_OF_A_SERVICE}|codecov|snyk)[^\n]{{1,40}}[0-9a-f]{{8}}-[0-9a-f]{{4}}-",
         (
-            r"(?:(?i:(?:snyk|codecov|heroku|postmark|consul_http|nomad|sauce)\w*(?:token|key))[\"']?\s*[:=]\s*[\"']?"
-            rf"|codecov.*\s-t\s+|snyk\s+auth\s+)({_UUID})"
+            rf"(?:(?i:{_OF_A_SERVICE})[\w-]*(?:{_JOINED}|[\"']\s*,{_QUOTED}|[ =])"
+            rf"|codecov.*\s-t\s+|snyk\s+auth\s+)((?i:{_UUID}))"
         ),
     ),
     "Ngrok Token": (
@@ -457,10 +447,6 @@ CONTEXTS = {
         r"[\" ][0-9a-f]{8}:[0-9a-f]{8}",
         r"\bBUNDLE_[A-Z0-9_]+:\s*\"?([0-9a-f]{8}:[0-9a-f]{8})\b",
     ),
-    "AWS Session Token": (
-        r"aws_session_token",
-        r"(?i:aws_session_token)\s*[=:]\s*[\"']?([A-Za-z0-9/+=]{100,})",
-    ),
     "Password Of A Database": (
         r"identified\s+by\s|[?&]password=|password '",
         r"(?i:\bidentified\s+by\s+['\"]|[?&]password=|\bpassword\s+')([^\s\"'&{}$<>]{8,})",
@@ -469,23 +455,16 @@ CONTEXTS = {
         r"define\(\s*['\"]",
         r"(?i:define\(\s*['\"]\w*(?:PASSWORD|SECRET|_KEY|_SALT|TOKEN)\w*['\"]\s*,\s*['\"])([^'\"\s]{8,})['\"]",
     ),
-    "AWS Secret Access Key": (
-        r"secretaccesskey",
-        r"(?i:secretaccesskey)[\"']?\s*[:=]\s*[\"']?([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|$)",
-    ),
     "Ansible Password": (r"ansible_\w*pass", r"ansible_\w*pass(?:word)?\s*[=:]\s*[\"']?([^\s\"'{}]{8,})"),
 }
 # The minimum length of a password that cannot be anything else.
 SHORTEST = {"Password Of MySQL": 4}
 PASSWORDS = frozenset(CONTEXTS) - {
-    "Environment Variable",
-    "Access Token",
-    "Default Of A Secret",
-    "Secret Of An Option",
+    "Named Secret",
     "Secret In An Address",
+    "Secret Of An Option",
     "Argument Of A Client",
     "JSON Web Key",
-    "Header With Key",
 }
 # Files whose format has secrets without a word for them: the name, and what is before each. The lines of a
 # diff begin with a sign.

@@ -61,7 +61,6 @@ DETECTORS = {
     "SoftlayerDetector": r"softlayer",
     "SquareOAuthDetector": r"sq0csp-",
     "StripeDetector": r"[rs]k_live_",
-    "TwilioKeyDetector": r"(?:ac|sk)[a-z0-9]{32}",
     "KeywordDetector": (
         r"(?:api|auth|service|account|db|database|priv|private|client)_?key|(?:db|database|key)_?pass|"
         r"passw(?:or)?d|pwd|secret|contrase"
@@ -82,7 +81,6 @@ _NEEDS = {
     "IbmCloudIamDetector": r"(?:key|pwd|pass|token).*[\w-]{44}",
     "JwtTokenDetector": r"eyj[\w=-]+\.[\w=-]",
     "SendGridDetector": r"sg\.[\w-]{22}\.[\w-]{43}",
-    "TwilioKeyDetector": r"(?-i:AC|SK)(?-i:[a-z0-9]{32})",
 }
 # For the keyword detector: a name, an assignment or comparison, and a digit in the value. The value is in
 # quotes, before the name in a comparison, or (in the files named below) bare.
@@ -97,14 +95,20 @@ _BARE_VALUES = re.compile(r"\.(?:e?ya?ml|c(?:nf|onf|fg|f)|ini|properties|toml)$"
 # content: there a password is a secret only if it looks random, and a token only if a real host issued it.
 # The keys of services are redacted everywhere.
 _TEST = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?|testing|testdata|fixtures|docs?|[\w.]*tests|t)/|(?:^|/)test_[^/]*$"
+    r"(?:^|/)(?:tests?|__(?:tests|fixtures|mocks)__|specs?|testing|test[_-]?data|fixtures|docs?|[\w.]*tests|t"
+    r"|(?-i:[a-z]+Test))/|(?:^|/)test_[^/]*$"
     r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$|\.t$",
     re.IGNORECASE,
 )
-# Where a secret is, in a variable, a store or a file of keys; or the date of its last change.
+# Where a secret is, in a variable, a store or a file of keys; an action on it; the date of its last change.
 _PLACE = re.compile(
-    r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b"
+    r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b|[a-z0-9-]{2,20}:[A-Z][A-Za-z]+\Z"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z"
+)
+# How passwords are made or kept, not one of them, as in ``password_encryption = "scram-sha-256"``.
+_KIND_OF_SECRET = re.compile(
+    r"(?:secret|passw(?:or)?d|key)\w{0,20}?(?:algorithm|encryption|policy|length|size|type|method|strategy)\W",
+    re.IGNORECASE,
 )
 # Assignments that the keyword detector does not know, as in ``password := "..."``, ``password = b"..."`` and
 # ``password: String = "..."``.
@@ -149,6 +153,8 @@ _BEGINNING = re.compile(
 )
 _SPECIFIC = re.compile(r"[\w/:~=<@& -]{4}|^(?:\w|\[\w+\]){2}(?:[/_-]|\\\.)")
 _LONG_RUN = re.compile(r"\{(?:1[2-9]|[2-9][0-9]|1[0-9]{2})")
+_WORD = re.compile(rb"\w*")
+_NAME_END = re.compile(rb"[\w.-]{0,80}\Z")
 _VALUE_END = re.compile(rb"[\s\"'`<>]")
 # The bytes for the states of the filter of lines; with the default of re2 it makes them again and again.
 _MAX_STATES = 64 << 20
@@ -190,7 +196,10 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
         is_long = end - start > _MAX_LINE and len(content[start:end].decode("utf-8", "replace")) > _MAX_LINE
         for first, last in _possible(content, start, end) if is_long else ((start, end),):
             line = content[first:last].decode("utf-8", "surrogateescape")
-            if not (_needs_detectors(line, path) or (by_file and by_file.search(content[first:last]))):
+            if not (
+                _needs_detectors(line, path, keys_only=is_long)
+                or (by_file and by_file.search(content[first:last]))
+            ):
                 continue
             redacted = line
             found = _secrets_in(line, path, by_file, keys_only=is_long)
@@ -228,6 +237,8 @@ def _possible(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]
         if match.start() < done:
             continue
         first = max(done, match.start() - _AROUND)
+        if first > start:  # not in a word: what follows in it would look like the beginning of a key
+            first = _WORD.match(content, first).end()  # type: ignore[union-attr]  # it matches nothing, too
         stop = _VALUE_END.search(content, match.end(), min(end, match.start() + _MAX_LINE // 2))
         done = min(end, match.start() + _MAX_LINE // 2 if stop is None else stop.end() + _AROUND)
         yield first, done
@@ -359,12 +370,12 @@ def _by_file(path: str) -> re.Pattern[bytes] | None:
     return None if pattern is None else re2.compile(pattern.encode())
 
 
-def _needs_detectors(line: str, path: str) -> bool:
-    """Return whether the line passes the second filter."""
+def _needs_detectors(line: str, path: str, *, keys_only: bool = False) -> bool:
+    """Return whether the line passes the second filter. ``keys_only``: as for ``_secrets_in``."""
     data = line.encode("utf-8", "surrogateescape")
     if any(_key(kind).search(line) for kind in _kinds_in(data)):
         return True
-    if _any_context().search(data) is not None:
+    if not keys_only and _any_context().search(data) is not None:
         return True
     detectors = _detectors_in().Match(data) or ()
     if not detectors:
@@ -469,17 +480,21 @@ def _known_shapes(
         if not made_up.is_placeholder(value):
             yield _Finding("Credentials", value)
     for kind, context in () if in_test or keys_only or not _any_context().search(data) else _contexts():
-        for found in context.finditer(data):
+        at = 0
+        while found := context.search(data, at):
             group = found.lastindex or 0
-            value, name = found[group].decode(), found[0][: found.start(group) - found.start()]
+            at, value = found.end(), found[group].decode()
             is_password, least = kind in PASSWORDS, SHORTEST.get(kind, made_up.MIN_VALUE)
             may_be = (
                 made_up.may_be_password(value, least) or made_up.is_passphrase(value)
                 if is_password
                 else made_up.is_random(value)
             )
+            name = data[_NAME_END.search(data, 0, found.start()).start() : found.start(group)]  # type: ignore[union-attr]  # it matches nothing, too
             if may_be and not made_up.is_placeholder(value) and not made_up.is_public_key(name):
                 yield _Finding(kind, value)
+            else:  # it may contain the name of one: ``token: process.env.TOKEN || "..."``
+                at = max(found.start(group), found.start() + 1)
 
 
 @cache
@@ -559,6 +574,7 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         )
         or value.count(" ") > 1  # a sentence, such as "At least 12 characters"
         or _PLACE.match(value) is not None
+        or _KIND_OF_SECRET.search(line.partition(value)[0]) is not None
         or heuristic.is_sequential_string(value)
         or heuristic.is_potential_uuid(value)
         or heuristic.is_indirect_reference(line)
