@@ -52,6 +52,10 @@ def message(**fields: object) -> dict[str, Any]:
         chat(N=100),
         {**chat(), "me\u017fsages": []},  # a long s folds to s
         {**chat(), "\u212aeep_alive": 1},  # the sign of kelvin folds to k
+        {**chat(), "max_tokens\0": 7000},  # a server in C ends the key there
+        {**chat(), "\uff4dax_tokens": 7000},  # a wide letter
+        {**chat(), "\ufeffmodel": "other"},
+        {**chat(), "mo\u200bdel": "other"},
         message(Content=LONG),
         message(Tool_Calls=[{"function": {"name": "f", "arguments": LONG}}]),
         chat(messages=[{"role": "user", "content": [{"type": "text", "text": "a", "Text": LONG}]}]),

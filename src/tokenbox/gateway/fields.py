@@ -1,13 +1,14 @@
 """The fields of requests: their spelling, and which of them decide who answers, how much, and at what price.
 
 A key that only some servers take for one of the API's is refused: servers in Go read ``Messages`` as
-``messages``, others ignore it. The gateway could count one request while the server runs another. Keys inside
-a tool's schema, arguments or metadata are the client's own.
+``messages``, those in C end a key at a NUL, others ignore it. The gateway could count one request while the
+server runs another. Keys inside a tool's schema, arguments or metadata are the client's own.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -82,6 +83,10 @@ _OWN_PRICE = frozenset(("cost", "per"))
 _CLOUDS = frozenset("aws azure bedrock sagemaker vertex watsonx".split())
 _FALLBACK_WORDS = frozenset(("fallback", "fallbacks"))
 _LONGEST_QUERY = 2_048
+# From a NUL on, and the controls and invisible letters anywhere.
+_UNPRINTED = re.compile(
+    r"\x00.*|[\x01-\x1f\x7f-\xa0\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]", re.DOTALL
+)
 _INNER_NAME = re.compile(r"[\[.]")
 # Keys of a server in a query, by which a client would choose whom it pays.
 _SECRETS = frozenset(
@@ -185,9 +190,15 @@ def _check_keys(value: Any, places: _Places) -> None:  # noqa: ANN401  # JSON
 
 def _check_spelling(value: Mapping[str, Any], by_folded: Mapping[str, str], names: frozenset[str]) -> None:
     for key in value:
-        known = None if key in names else by_folded.get(key.casefold())
+        known = None if key in names else by_folded.get(_folded(key))
         if known is not None:
             raise invalid_request(f"{key[:60]!r} is spelled {known!r}. Send it so, or leave it out.", known)
+
+
+def _folded(key: str) -> str:
+    """Return what a server may take a key for that ignores case, wide letters, and what is not printed."""
+    folded = unicodedata.normalize("NFKC", key).casefold()
+    return folded if folded.isascii() and folded.isprintable() else _UNPRINTED.sub("", folded)
 
 
 def output_limits(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
