@@ -198,6 +198,17 @@ def test_counting_a_text_loads_neither_layouts_nor_chat_formats() -> None:
     assert not {"tokenbox.api", "tokenbox.compose.sections", "tokenbox.conversation"} & loaded
 
 
+def test_a_decision_without_proof_does_not_load_what_proves_it() -> None:
+    program = """
+import sys
+from tokenbox import ctx, fit
+ctx.enforce("gpt-5", ["a"], max_ctx=100, tokenizer="utf8-bytes")
+fit([{"role": "user", "content": "a"}], 100, "utf8-bytes")
+print(*[name for name in sys.modules if name.startswith(("tokenbox.proof.", "tokenbox.lcp"))])
+"""
+    assert printed_by(program).split() == ["tokenbox.proof.proven"]
+
+
 def test_reading_the_settings_does_not_load_what_writes_them() -> None:
     loaded = set(printed_by("import sys, tokenbox; tokenbox.config.load(); print(*sys.modules)").split())
     assert "tokenbox.config.loading" in loaded

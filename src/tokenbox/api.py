@@ -16,6 +16,7 @@ from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
 from tokenbox.compose.remembered import counted
 from tokenbox.compose.requests import Count, count_by, with_unseen
 from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
+from tokenbox.compose.sections import layout as compose_layout
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import costly_fields, read_request
 from tokenbox.content.tool_objects import as_schemas, json_schema_of
@@ -30,7 +31,7 @@ from tokenbox.counters import (
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import ContextCriticalOverflow, InvalidContent, several, shown
 from tokenbox.integers import limit, token_budget
-from tokenbox.proof.proven import proven_layout
+from tokenbox.proof.proven import with_proof
 from tokenbox.tokenizers.utf8 import utf8
 
 if TYPE_CHECKING:
@@ -145,14 +146,13 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     Raises ``ContextCriticalOverflow`` if the messages that must stay do not fit, ``InvalidMessage``,
     ``InvalidBudget``, ``UndeclaredCost``, ``TemplateError``, a ``TokenizerError`` and errors of ``proof``.
     """
-    from tokenbox.proof.calls import proven  # slow to import; a layout does not use it
-    from tokenbox.proof.of_messages import FIT
+    from tokenbox.conversation.fitting import fit as fit_messages  # slow to import; a layout does not use it
 
     counter = tokenizer
     if model is not None or counts_requests(tokenizer):
         counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
     template = getattr(counter, "template_digest", None)
-    return proven(FIT, proof, source=source, template=template)(
+    return with_proof(fit_messages, "of_messages.FIT", proof, source=source, template=template)(
         list(messages) if isinstance(messages, Iterator) else messages,
         budget,
         counter,
@@ -214,7 +214,7 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
     ``InvalidBudget`` for bad input, a ``TokenizerError``, and any error of ``proof``.
     """
     checked = checked_sections(sections)
-    return proven_layout(proof, source)(
+    return with_proof(compose_layout, "of_sections.LAYOUT", proof, source=source)(
         checked,
         budget,
         section_counter(checked, model, tokenizer),
@@ -296,12 +296,10 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blo
     Raises ``EmptyInput`` if there is nothing to show, ``NothingFits``, ``ContextCriticalOverflow`` if the
     critical blocks alone do not fit, ``InvalidContent`` and ``InvalidBudget``.
     """
-    from tokenbox.compose.blocks import checked_blocks  # a layout does not use blocks
-    from tokenbox.proof.calls import proven
-    from tokenbox.proof.of_blocks import RENDER_BLOCKS
+    from tokenbox.compose import blocks as composed  # a layout does not use blocks
 
-    return proven(RENDER_BLOCKS, proof, source=source)(
-        checked_blocks(blocks),
+    return with_proof(composed.render_blocks, "of_blocks.RENDER_BLOCKS", proof, source=source)(
+        composed.checked_blocks(blocks),
         text_counter(model, tokenizer),
         budget,
         mode,

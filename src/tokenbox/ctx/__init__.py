@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tokenbox import catalog
+from tokenbox import catalog, policy
 from tokenbox.catalog import Figure, ModelLimits
 from tokenbox.catalog.names import undated
 from tokenbox.compose.layout import SEPARATOR
@@ -59,8 +59,7 @@ from tokenbox.policy.guard import exact_headroom, tokens
 from tokenbox.policy.packing import fits_kind
 from tokenbox.policy.records import ChunkPlan, CutChunks, LargerWindow, LowerMaxTokens, SummaryOp, Why
 from tokenbox.policy.strategies import Candidate, ChosenLayout, Strategy, strategy_of
-from tokenbox.proof.calls import proven
-from tokenbox.proof.of_policy import ENFORCE, ESTIMATE, PLAN
+from tokenbox.proof.proven import with_proof
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -139,7 +138,7 @@ def estimate(
     settings = settings_of(config)
     request = read_chunks(chunks, separator, tools)
     counter = _counter(request, model_name(model), tokenizer, settings)
-    return proven(ESTIMATE, proof)(request, counter, model)
+    return with_proof(policy.estimate, "of_policy.ESTIMATE", proof)(request, counter, model)
 
 
 def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
@@ -173,7 +172,7 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     counter, limits = _counter_and_limits(request, model, tokenizer, settings, figures)
     chosen = _strategy(strategy, request, model, settings)
     rule = _uncertain(uncertain, settings)
-    return proven(PLAN, proof)(request, limits, counter, chosen, model, rule)
+    return with_proof(policy.pack, "of_policy.PLAN", proof)(request, limits, counter, chosen, model, rule)
 
 
 def limits_of(model: str, *, config: Config | None = None) -> GuardLimits:
@@ -230,7 +229,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
         if strategy is not None:
             raise
         notes.append(_first_line(error))  # a strategy chooses what to drop, not whether the request fits
-    return proven(ENFORCE, proof)(
+    return with_proof(policy.enforce, "of_policy.ENFORCE", proof)(
         request,
         limits,
         counter,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.breakpoints import breakpoints
 from tokenbox.compose.layout import SEPARATOR, LayoutOptions
-from tokenbox.compose.sections import counter_of, lay_out_all
+from tokenbox.compose.sections import counter_of, lay_out_all, layout
 from tokenbox.counters import section_counter
 from tokenbox.documents.source import DocumentCode
 from tokenbox.engine.result import Policy
 from tokenbox.errors import DocumentError, TokenboxError
-from tokenbox.proof.proven import proven_layout
+from tokenbox.proof.proven import with_proof
 
 if TYPE_CHECKING:
     from tokenbox.compose.breakpoints import Breakpoint
@@ -85,7 +85,7 @@ class LayoutDocument:
                 path="budget",
                 code=DocumentCode.MISSING_KEY.value,
             )
-        made = proven_layout(proof, self.name)
+        made = with_proof(layout, "of_sections.LAYOUT", proof, source=self.name)
         return made(self.sections, budget, self._counter(tokenizer), **self._options, cache=cache)
 
     def whatif(

@@ -189,6 +189,8 @@ class Verdict:
 
 def checked_uncertain(value: object) -> Uncertain:
     """Return ``value`` as :class:`Uncertain`. Raises :class:`InvalidPolicy`."""
+    if isinstance(value, Uncertain):
+        return value
     return one_of(Uncertain, "policy.uncertain", value, InvalidPolicy, field="uncertain", value=shown(value))
 
 

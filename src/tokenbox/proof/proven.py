@@ -1,25 +1,35 @@
-"""The function for layouts with optional proof: for ``tokenbox.layout`` and for documents."""
+"""Functions with optional proof. What makes evidence is loaded only if somebody wants it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from tokenbox.compose import sections as compose_sections
+from importlib import import_module
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from tokenbox.compose.layout import Layout
     from tokenbox.proof.evidence import Sink
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-def proven_layout(proof: Sink | None, source: str | None) -> Callable[..., Layout]:
-    """Return :func:`tokenbox.compose.sections.layout`, whose calls pass their evidence to ``proof``.
 
-    It then takes sections that are checked. ``source``: the source of the sections in the evidence.
+def with_proof(
+    function: Callable[P, T],
+    recorded: str,
+    proof: Sink | None,
+    *,
+    source: str | None = None,
+    template: str | None = None,
+) -> Callable[P, T]:
+    """Return ``function``, whose calls pass their evidence to ``proof``; the function itself without it.
+
+    ``recorded``: the place of its ``RecordedFunction`` in :mod:`tokenbox.proof`, such as ``of_messages.FIT``.
+    ``source`` and ``template``: as for :func:`tokenbox.proof.calls.proven`.
     """
     if proof is None:
-        return compose_sections.layout
-    from tokenbox.proof.calls import proven  # a layout without proof loads no more
-    from tokenbox.proof.of_sections import LAYOUT
+        return function
+    from tokenbox.proof.calls import proven  # a third of the start, and most calls need no proof
 
-    return proven(LAYOUT, proof, source=source)
+    module, _, name = recorded.partition(".")
+    found = getattr(import_module(f"tokenbox.proof.{module}"), name)
+    return proven(found, proof, source=source, template=template)
