@@ -282,8 +282,11 @@ _GENERATED = PRIORS.index(GENERATED)
 VENDORED, XML = (
     next(prior for prior in PRIORS if glob in prior.globs.split()) for glob in ("vendor/", "*.xml")
 )
-# Below these, folders are packages: ``com/google/samples`` has no samples.
-_PACKAGE_FOLDERS = re.compile(rb"(\bsrc/[a-z]*main/(?:java|kotlin|scala|groovy)/)(?:[^/]+/)+")
+# Below these, folders are packages: ``com/google/samples`` has no samples. And no file is a test: JUnit's
+# ``Test.java``, the rule ``NoForceTryInTests.swift``.
+_MAIN = rb"((?:^|/)(?:src/[a-z]*main/(?:java|kotlin|scala|groovy)|sources(?=/.*\.swift\Z))/)"
+_PACKAGE_FOLDERS = re.compile(_MAIN + rb"(?:[^/]+/)+")
+_MAIN_TEST = re.compile(_MAIN + rb"[^/]*(?:tests?|spec)(?=\.[a-z]+\Z)")
 # The tests beside ``App/`` in ``AppTests/`` or ``AppTest/``.
 _CAMEL_TESTS = re.compile(r"(?<=[A-Za-z0-9])Tests?/")
 
@@ -291,8 +294,8 @@ _CAMEL_TESTS = re.compile(r"(?<=[A-Za-z0-9])Tests?/")
 def prior_of(path: str, content: bytes) -> Prior:
     """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
     whole = os.fsencode(_CAMEL_TESTS.sub(".tests/", path).lower())
-    if b"main/" in whole:
-        whole = _PACKAGE_FOLDERS.sub(rb"\1", whole)
+    if b"main/" in whole or b"sources/" in whole:
+        whole = _MAIN_TEST.sub(rb"\1main", _PACKAGE_FOLDERS.sub(rb"\1", whole))
     name = whole.rpartition(b"/")[2]
     matches = _rules()(whole)
     if (not matches or matches[0] > _GENERATED) and is_generated(path, content):
