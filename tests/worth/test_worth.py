@@ -565,6 +565,20 @@ def test_names_with_signs_are_mentioned_as_a_whole(name: str, ending: str, call:
     assert used > unused + SCALE
 
 
+def test_what_an_interface_declares_is_defined_there() -> None:
+    """Not in the file beside it as well: its name would count for less, and twice."""
+    users = [Document(f"u{n}.ml", b"let x = total_price y\n") for n in range(8)]
+    interface = Document("cart.mli", b"", defines=[b"total_price"])
+    body = Document("cart.ml", b"", defines=[b"total_price", b"only_here"])
+    other = Document("shop.ml", body.data, defines=body.defines)
+    alone, declared, shared = (
+        worths_of([interface, *more, *users], "total_price")[0] for more in ([], [body], [other])
+    )
+    assert declared == alone > shared
+    in_body, unused = worths_of([body, interface, *users], "total_price", "only_here")
+    assert declared > in_body > unused
+
+
 def test_the_license_at_the_top_of_a_file_mentions_nothing() -> None:
     license_text = b"/*\n * Copyright 2026. Use of it is governed by the Apache 2.0 license.\n */\n\n"
     text = b"class Apache {\nclass Cart {\n"

@@ -43,6 +43,8 @@ _UNIT = SCALE * SCALE // _MENTION[DocumentRole.SOURCE]
 _RECENT = 2500
 # The percentage of recent work that counts: pages and manifests change with the source, and tell less of it.
 _WORK_ON = {DocumentRole.SOURCE: 100, DocumentRole.TEST: 20, DocumentRole.OTHER: 0}
+# By the ending of a file, that of the interface beside it: what is declared there is defined there.
+_INTERFACES = {"adb": "ads", "ml": "mli", "re": "rei", "res": "resi", "fs": "fsi", "sml": "sig", "pyx": "pxd"}
 # The languages whose files mention each other's names, by extension.
 _FAMILIES = {
     extension: family.partition(" ")[0]
@@ -98,6 +100,8 @@ class Standing:
         for i in merged:
             own[i] = ()
         self._own = [frozenset(names) for names in own]
+        for i, interface in _interfaces(documents, sources):
+            own[i] = [name for name in own[i] if name not in self._own[interface]]
         self._definers = _definers({i: own[i] for i in sources})
         defined = frozenset(self._definers)
         self._symbols: defaultdict[str, set[bytes]] = defaultdict(set)
@@ -108,6 +112,7 @@ class Standing:
         self._has_places = found is None
         """Whether mentions are told apart by where the name is from."""
         self._count(found, merged)
+        self._own = [frozenset(names) for names in own]
         self._by_pieces: Counter[bytes] = Counter()
         self._names: dict[tuple[int, bytes], int] = {}
         self._homes: dict[int, Home] = {}
@@ -283,6 +288,16 @@ def _definers(own: Mapping[int, Sequence[bytes]]) -> dict[bytes, list[int]]:
         for name in names:
             definers.setdefault(name, []).append(i)
     return definers
+
+
+def _interfaces(documents: Sequence[Document], sources: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield each source with the one beside it that declares what it defines."""
+    found = {documents[i].path: i for i in sources}
+    for path, i in found.items():
+        stem, _, ending = path.rpartition(".")
+        interface = found.get(f"{stem}.{_INTERFACES.get(ending)}")
+        if interface is not None:
+            yield i, interface
 
 
 def _merged(own: Mapping[int, Sequence[bytes]]) -> frozenset[int]:
