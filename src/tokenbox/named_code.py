@@ -8,9 +8,10 @@ only after :func:`allow` was called with that name. Command-line options, the us
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -64,6 +65,12 @@ def allow_entries(entries: Sequence[str]) -> None:
 def allowed() -> frozenset[str]:
     """Return the names that this process may import, to pass them on to a worker process."""
     return frozenset(_allowed)
+
+
+def meant(name: str, known: Collection[str]) -> str:
+    """Return a sentence with the known name that was probably meant, or else with all of them."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
 
 
 @cache

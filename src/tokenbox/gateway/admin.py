@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from tokenbox.errors import TokenboxError
 from tokenbox.gateway.asgi import Reply
 from tokenbox.gateway.authentication import bearer
 from tokenbox.gateway.refusals import Refusal, invalid_request, unauthorized, unavailable
+from tokenbox.gateway.services import GatewayServices, now
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.strict_json import read_object
 from tokenbox.ledger.quota import Bucket, Quota
@@ -26,7 +26,6 @@ from tokenbox.store.owners import Owner, OwnerKind
 if TYPE_CHECKING:
     from tokenbox.gateway.application import Application, Handler
     from tokenbox.gateway.incoming import Incoming
-    from tokenbox.gateway.services import GatewayServices
     from tokenbox.store.keys import GatewayKey
 
 Answer = dict[str, Any]
@@ -92,15 +91,15 @@ class Admin:
         modes = _texts(body, "modes")
         if unknown := [mode for mode in modes if mode not in set(Mode)]:
             raise invalid_request(f"modes are observe, enforce and fit, not {unknown[0][:40]!r}.", "modes")
-        expires, now = _text(body, "expires"), _now()
+        expires, at = _text(body, "expires"), now()
         key, secret = await self._ask(
             lambda: self.services.stores.store.keys.create(
                 _text(body, "name") or "",
-                now,
+                at,
                 models=_texts(body, "models"),
                 modes=modes,
                 quotas=_quotas(body),
-                expires=None if expires is None else future(expires, now),
+                expires=None if expires is None else future(expires, at),
                 user=_text(body, "user"),
                 team=_text(body, "team"),
             )
@@ -124,7 +123,7 @@ class Admin:
 
     async def revoke(self, incoming: Incoming) -> Reply:
         key = await self._named(incoming)
-        revoked = await self._ask(lambda: self.services.stores.store.keys.revoke(key.id, _now()))
+        revoked = await self._ask(lambda: self.services.stores.store.keys.revoke(key.id, now()))
         return Reply.of(revoked.to_dict())
 
     async def _named(self, incoming: Incoming) -> GatewayKey:
@@ -150,7 +149,7 @@ class Admin:
     async def put_owner(self, kind: OwnerKind, incoming: Incoming) -> Reply:
         body = await self._body(incoming, _OWNER_FIELDS)
         owner = Owner(kind, _name_of(incoming), _quotas(body), _texts(body, "models"))
-        found = await self._ask(lambda: self.services.stores.store.owners.put(owner, _now()))
+        found = await self._ask(lambda: self.services.stores.store.owners.put(owner, now()))
         return Reply.of(found.to_dict())
 
     async def remove_owner(self, kind: OwnerKind, incoming: Incoming) -> Reply:
@@ -159,8 +158,8 @@ class Admin:
         return Reply.of({"removed": name})
 
     async def _usage(self, limits: tuple[tuple[str, Quota], ...]) -> list[Answer]:
-        now = _now()
-        buckets = [Bucket.at(owner, quota, now) for owner, quota in limits]
+        at = now()
+        buckets = [Bucket.at(owner, quota, at) for owner, quota in limits]
         levels = await self.services.stores.quotas.levels(buckets)
         return [
             {
@@ -188,10 +187,6 @@ class Admin:
 
 
 _STATUS = {"gateway_key": 409, "gateway_owner": 409, "quota_store_unavailable": 503}
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _name_of(incoming: Incoming) -> str:

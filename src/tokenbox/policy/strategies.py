@@ -6,7 +6,6 @@ A strategy is a built-in name, a function, the name of an entry point of ``token
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -278,11 +277,7 @@ def strategy_of(value: object) -> str | Strategy | None:
 def _load(name: str) -> object:
     found = named_code.load(name, GROUP, lambda why: StrategyFailed(f"the strategy {why}", strategy=name))
     if found is None:
-        from importlib.metadata import entry_points  # takes 20 ms, only for an error
-
-        names = [*STRATEGY_NAMES, *sorted(point.name for point in entry_points(group=GROUP))]
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names)}."
+        hint = named_code.meant(name, (*STRATEGY_NAMES, *sorted(named_code.entry_points_of(GROUP))))
         raise UnknownStrategy(
             f"no strategy is called {name!r}. {hint} A function of yours is named as module:function.",
             strategy=name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -85,8 +84,7 @@ def get(name: str, engine: Engine = "auto") -> Tokenizer:
         if name.endswith(_VOCABULARY_FILES):
             hint = f"For a vocabulary file, write {FILE_PREFIX}{shown(name)[1:-1]}."
             raise UnknownTokenizer(f"no tokenizer is called {shown(name)}. {hint}", name=name)
-        near = difflib.get_close_matches(name, _SUMMARIES, 1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(_SUMMARIES)}."
+        hint = named_code.meant(name, _SUMMARIES)
         raise UnknownTokenizer(
             f"no tokenizer is called {shown(name)}. {hint} A vocabulary file is named as {FILE_PREFIX}PATH, "
             "a function of yours as module:function.",
