@@ -10,7 +10,7 @@ from typing import Any
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.cli.streams import read_text, shown_name, write_error
 from tokenbox.compose.requests import NO_BOUND, Count
-from tokenbox.content.request import read_request
+from tokenbox.content.request import INPUT_KEYS, read_request
 from tokenbox.records import from_json
 from tokenbox.render.lines import printable
 
@@ -50,9 +50,10 @@ class Chat:
 def read_chat(file: str, *, is_list: bool = False) -> Chat:
     """Read a chat; with ``is_list``, one whose messages are a list. Raises :class:`UsageProblem`."""
     text = read_text(file)
-    value = chat_in(text)
-    key = next((key for key in _LISTS if isinstance(value, dict) and isinstance(value.get(key), list)), None)
-    if value is not None and (key is not None or isinstance(value, list) or not is_list):
+    value = from_json(text.removeprefix("\ufeff"))
+    body = value if isinstance(value, dict) else {}
+    key = next((key for key in _LISTS if isinstance(body.get(key), list)), None)
+    if key is not None or isinstance(value, list) or (INPUT_KEYS & body.keys() and not is_list):
         return Chat(value, key)
     if Path(file).suffix in {".toml", ".yaml", ".yml"}:
         raise UsageProblem(f"{file} is not a chat. For a layout document: tokenbox layout {file}")
