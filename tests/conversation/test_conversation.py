@@ -233,7 +233,7 @@ def test_no_item_has_less_than_no_tokens(system: str, tmp_path: Path) -> None:
     """As with the template of Qwen2.5, which has a system prompt of its own in place of a missing one."""
     own = "{% if messages[0].role != 'system' %}" + "A prompt of its own. " * 20 + "{% endif %}"
     chat = ChatFormat.open(models.write(tmp_path / "model", own + models.TURNS).gguf)
-    conversation = Conversation(system, chat)
+    conversation = RequestConversation(system, chat)
     for number in range(4):
         conversation.user(f"question {number}")
         conversation.assistant("yes " * 30 * number)

@@ -34,6 +34,7 @@ from tokenbox.content.parts import as_plain, texts_in
 from tokenbox.content.request import INPUT_KEYS, costly_fields, read_request, read_tools
 from tokenbox.conversation import Conversation
 from tokenbox.conversation.pieces import open_session
+from tokenbox.conversation.published import openai_format
 from tokenbox.documents import LayoutDocument
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.local_counts import count_locally
@@ -542,3 +543,12 @@ def test_texts_that_a_chat_message_does_not_show_are_counted_by_library_and_gate
     assert fitted.count == tokenbox.count(messages, model)
     if not expected.exact and model != "gpt-4o":
         assert expected.total >= sum(len(text) for text in texts_in(messages)) // 8
+
+
+@pytest.mark.parametrize("named", ["gpt-4o", openai_format("gpt-4o"), "o200k_base", len])
+def test_texts_without_markers_are_counted_alike(named: counters.Counts) -> None:
+    expected = tokenbox.count(HI, tokenizer=named, markers=False).total
+    assert tokenbox.fit(HI, 1000, named, markers=False).total == expected
+    conversation = tokenbox.Conversation("", named, markers=False)
+    conversation.extend(HI)
+    assert conversation.estimate_tokens() == expected

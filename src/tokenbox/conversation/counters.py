@@ -29,7 +29,7 @@ def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens
     if not is_request_counter(counter):
         tokenizer = as_tokenizer(UNKNOWN if counter is None else counter)
         return MarkersFormat(tokenizer, markers=markers, media_tokens=media_tokens)
-    if markers or named is None:
+    if markers:
         return counter
     images = counter.image_cost if isinstance(counter, CountsMedia) else None
     return MarkersFormat(tokenizer_of(counter), markers=False, media_tokens=media_tokens, image_cost=images)
