@@ -15,12 +15,14 @@ import tokenbox
 from tests.llama import model as models
 from tokenbox.compose import bound, lower_bound
 from tokenbox.compose.remembered import RememberedCounts
+from tokenbox.compose.requests import By
 from tokenbox.content.message import UndeclaredCost
 from tokenbox.content.request import read_request
 from tokenbox.conversation import Conversation, fit, sandbox, template
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.image_costs import MEDIA
-from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama import run
+from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.published import OpenAIFormat
 from tokenbox.conversation.template import ChatTemplate
 from tokenbox.errors import TokenizerError, UnsupportedOperation, VocabularyError
@@ -778,3 +780,34 @@ def test_a_template_takes_the_callers_cost_of_an_image(server: str, tmp_path: Pa
         conversation.extend(messages)
         assert (conversation.estimate_tokens(), conversation.exact) == (counted.total, False)
     assert not tokenbox.fit(messages, None, chat, media_tokens=0).exact
+
+
+QUADRATIC = (
+    "{% for one in messages %}{% for other in messages %}{% if other.content == one.content %}"
+    "<|im_start|>{{ other.role }}\n{{ other.content }}<|im_end|>\n{% endif %}{% endfor %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("server", ["llama.cpp", "transformers"])
+def test_more_work_than_the_sandbox_lets_a_template_do_makes_an_estimate(
+    model: models.Model, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    """Some templates look at all messages for each: at a thousand messages they were refused."""
+    chat = ChatFormat.open(model.folder, template=QUADRATIC, server=server)
+    messages = [{"role": role, "content": f"{role} {n}"} for n in range(40) for role in ("user", "assistant")]
+    messages.append({"role": "user", "content": "And now?"})
+    real = tokenbox.count(messages, tokenizer=chat)
+    assert real.by is By.TEMPLATE
+    monkeypatch.setattr(run, "MAX_STEPS", 4_000)
+    monkeypatch.setattr(template, "MAX_STEPS", 4_000)
+    with pytest.raises(TemplateTooLarge, match="4,000 steps"):
+        chat.render(messages)
+    found = tokenbox.count(messages, tokenizer=chat)
+    assert (found.exact, found.by) == (False, By.MARKERS)
+    assert real.total <= found.total <= found.at_most
+    conversation = tokenbox.Conversation(count=chat)
+    conversation.extend(messages)
+    assert conversation.request_count() == found
+    fitted = tokenbox.fit(messages, 200, chat)
+    assert fitted.messages[-1] is messages[-1]
+    assert tokenbox.count(fitted.messages, tokenizer=chat).total == fitted.total <= 200

@@ -13,7 +13,7 @@ import jinja2
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 
-from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.turns import NotLocal
 from tokenbox.conversation.sandbox import (
     CUT,
@@ -118,16 +118,16 @@ class ChatTemplate:
         self._steps += steps
         self._fixed += fixed
         if self._fixed > MAX_FIXED:
-            raise TemplateError("the chat template repeats too much text.")
+            raise TemplateTooLarge("the chat template repeats too much text.")
         if self._steps > MAX_STEPS:
-            raise TemplateError(f"the chat template took more than {MAX_STEPS:,} steps.")
+            raise TemplateTooLarge(f"the chat template took more than {MAX_STEPS:,} steps.")
         return ""
 
     def _count(self, value: Any) -> Any:
         """Return the value, after its size is added to that of all values made."""
         self._made += len(value) if value.__class__ is str else 2 * length(value)
         if self._made > MAX_MADE:
-            raise TemplateError(
+            raise TemplateTooLarge(
                 f"the chat template made more than {MAX_MADE:,} characters. Use one that does less."
             )
         return value
@@ -142,7 +142,7 @@ class ChatTemplate:
     def _reads(self, characters: int) -> None:
         self._read += characters
         if self._read > MAX_READ:
-            raise TemplateError(
+            raise TemplateTooLarge(
                 f"the chat template read more than {MAX_READ:,} characters. Use one that does less."
             )
 
@@ -161,7 +161,7 @@ class ChatTemplate:
 
 def _bounded(characters: int) -> int:
     if characters > MAX_CHARACTERS:
-        raise TemplateError(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
+        raise TemplateTooLarge(f"the chat template wrote more than {MAX_CHARACTERS:,} characters.")
     return characters
 
 

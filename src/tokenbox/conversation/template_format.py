@@ -25,8 +25,9 @@ from tokenbox.conversation.llama.prompt import LlamaTemplate
 from tokenbox.conversation.llama.run import Run
 from tokenbox.conversation.llama.server_request import COSTLESS, ServerRequest, asked, can_be_sent
 from tokenbox.conversation.llama.session import LlamaSession
-from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.verified import is_verified, is_verified_vocabulary
+from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import CountsMedia
 from tokenbox.conversation.sent import (
     SOME_DAY,
@@ -109,6 +110,23 @@ class TemplateFormat(CountsMedia):
         text = self.render(messages, tools, add_generation_prompt=add_generation_prompt)
         return self.count_prompt(text)
 
+    def count_request(self, request: Request) -> Count:
+        """Return the count of the request. Raises ``TemplateError`` if the server would refuse it.
+
+        If the template does more for these messages than the sandbox lets it, the count is an estimate.
+        """
+        if request.prompts:
+            return self._count_prompts(request)
+        try:
+            return self._count_rendered(request)
+        except TemplateTooLarge:
+            markers = MarkersFormat(self._vocabulary.tokenizer, image_cost=self.image_cost)
+            return markers.priced(self.media_tokens).count_request(request)
+
+    @abstractmethod
+    def _count_rendered(self, request: Request) -> Count:
+        """Return the count of the prompt that the template makes of the request."""
+
     @abstractmethod
     def session(self) -> RunningCount:
         """Start the running count of a conversation."""
@@ -165,10 +183,7 @@ class LlamaFormat(TemplateFormat):
     def count_prompt(self, text: str) -> int:
         return super().count_prompt(text) + self.added
 
-    def count_request(self, request: Request) -> Count:
-        """Return the count of the request. Raises ``TemplateError`` if the server would refuse it."""
-        if request.prompts:
-            return self._count_prompts(request)
+    def _count_rendered(self, request: Request) -> Count:
         fields: dict[str, Any] = thaw(request.fields)
         messages, media = in_chat_shape(request.messages), sum(map(self.media, request.messages))
         this = self.asked(messages, [thaw(tool) for tool in request.tools], fields)
@@ -268,15 +283,15 @@ class TransformersFormat(TemplateFormat):
         variables = self.variables(tools, add_generation_prompt=add_generation_prompt)
         try:
             return self._template.render(variables | {"messages": sent})
+        except TemplateTooLarge:
+            raise
         except TemplateError:
             texts = [as_texts(message) for message in sent]
             if texts == sent:
                 raise
             return self._template.render(variables | {"messages": texts})
 
-    def count_request(self, request: Request) -> Count:
-        if request.prompts:
-            return self._count_prompts(request)
+    def _count_rendered(self, request: Request) -> Count:
         messages, media = in_chat_shape(request.messages), sum(map(self.media, request.messages))
         total = self.count_messages(messages, [thaw(tool) for tool in request.tools]) + media
         total += self.unread(request.fields)

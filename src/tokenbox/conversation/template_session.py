@@ -10,6 +10,7 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.content.request import Request
 from tokenbox.conversation.llama.message_list import MessageList, MessageVersions, SessionItem
 from tokenbox.conversation.llama.segments import Segments
+from tokenbox.conversation.llama.syntax import TemplateTooLarge
 from tokenbox.conversation.llama.turns import Memories, NotLocal
 from tokenbox.conversation.pieces import NO_FIELDS, WholeSession
 from tokenbox.conversation.sent import SOME_DAY, in_chat_shape
@@ -126,7 +127,7 @@ class TemplateSession(WholeSession):
         if self._count is None and self.is_incremental:
             try:
                 self._count = self._count_incrementally()
-            except NotLocal:
+            except (NotLocal, TemplateTooLarge):
                 self.is_incremental = False
         return super().count()
 
@@ -147,7 +148,7 @@ class TemplateSession(WholeSession):
                 is_kept = certain and not others
                 self._foreseen = _Foreseen(frozenset(changes), now.date(), total) if is_kept else None
                 return total + message_list.media + self._unread
-        except NotLocal:
+        except (NotLocal, TemplateTooLarge):
             self.is_incremental = False
         finally:
             message_list.change({number: (others.get(number), present[number]) for number in changes})

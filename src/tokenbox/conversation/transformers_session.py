@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tokenbox.content.message import Message, Object, thaw
 from tokenbox.content.request import Request
 from tokenbox.conversation.llama.message_list import MessageVersions, SessionItem
-from tokenbox.conversation.llama.syntax import TemplateError
+from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.track import Track
 from tokenbox.conversation.llama.turns import NotLocal
 from tokenbox.conversation.pieces import NO_FIELDS
@@ -65,9 +64,13 @@ class TransformersSession(TemplateSession):
             track = Track(
                 self._memories.setdefault((form,), {}), self._segments, self._numbers, self._replaced
             )
-            with suppress(TemplateError):
+            try:
                 pieces = self._format.folded.pieces(self._variables, shown, track, self._format.now())
                 return self._segments.total(self._segments.joined(pieces)), track.certain
+            except TemplateTooLarge:
+                raise
+            except TemplateError:
+                continue
         self._format.render(messages, self._variables["tools"])  # refused, too
         raise NotLocal
 
