@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import date
+from enum import StrEnum
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,11 +16,13 @@ from hypothesis import strategies as st
 import tokenbox
 from tests.conversation.test_low_water import steps_run
 from tests.effort import examples
+from tokenbox.catalog import price
 from tokenbox.inspect import PageEntry, page
 from tokenbox.inspect.importers import IMPORTERS, imported
 from tokenbox.inspect.importers.lhar import written
 from tokenbox.inspect.of_transcript import transcript_entry
 from tokenbox.inspect.reading import InspectOptions, entries_in
+from tokenbox.ledger.cost import cost_of
 from tokenbox.providers.usage import usage_in
 
 if TYPE_CHECKING:
@@ -287,6 +291,31 @@ def test_usage_of_every_api(stated: dict[str, Any], expected: tuple[int | None, 
         usage = usage_in(one)
         assert usage is not None
         assert (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens) == expected
+
+
+class Modality(StrEnum):
+    """As in Gemini's SDK."""
+
+    AUDIO = "AUDIO"
+
+
+@pytest.mark.parametrize(
+    ("details", "audio"),
+    [
+        ({"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 80}]}, True),
+        ({"candidatesTokensDetails": [{"modality": "AUDIO", "tokenCount": 3}]}, True),
+        ({"promptTokensDetails": [{"modality": Modality.AUDIO, "token_count": 80}]}, True),
+        ({"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 100}]}, False),
+        ({"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 0}]}, False),
+        ({"promptTokensDetails": "AUDIO"}, False),
+    ],
+)
+def test_audio_of_gemini_is_not_priced_as_text(details: dict[str, Any], *, audio: bool) -> None:
+    stated = {"promptTokenCount": 100, "candidatesTokenCount": 5}
+    found = usage_in(stated | details)
+    assert found is not None
+    assert found.audio is audio
+    assert cost_of(found, price("gemini-2.5-flash", date(2026, 11, 30))).priced is not audio
 
 
 def test_lhar_without_bodies_shows_the_composition() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tokenbox.content.parts import as_plain, snake_case
 from tokenbox.integers import MAX_INTEGER
@@ -64,6 +64,7 @@ GEMINI: Final = UsageKeys(
     ("cached_content_token_count",),
     "thoughts_token_count",
     "",
+    audio=("audio",),
 )
 # Its ``inputTokens`` exclude what was read from a cache, or written to one.
 BEDROCK: Final = UsageKeys(
@@ -121,7 +122,7 @@ def usage_in(stated: object) -> Usage | None:
     if "prompt_token_count" in given:
         answer, thoughts = count_at(given, GEMINI.output), count_at(given, GEMINI.reasoning)
         both = None if answer is None else answer + (thoughts or 0)  # the answer is without its thoughts
-        return usage_of({**given, GEMINI.output: both}, GEMINI)
+        return usage_of({**given, GEMINI.output: both, "audio": _audio_of_gemini(given)}, GEMINI)
     if "inputTokens" in given:
         return usage_of(given, BEDROCK)
     read, written = given.get("cache_read_input_tokens"), given.get("cache_creation_input_tokens")
@@ -129,6 +130,14 @@ def usage_in(stated: object) -> Usage | None:
         none = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
         return usage_of(none | {name: value for name, value in given.items() if value is not None}, MESSAGES)
     return usage_of(given, RESPONSES)
+
+
+def _audio_of_gemini(given: dict[str, Any]) -> int:
+    """Return the tokens of audio, which Gemini lists by modality: of the prompt, the answer and the cache."""
+    listed = [value for name, value in given.items() if name.endswith("_tokens_details")]
+    parts = [part for value in listed if isinstance(value, list) for part in value if isinstance(part, dict)]
+    audio = [part for part in parts if str(part.get("modality")).upper().endswith("AUDIO")]
+    return sum(count_at(part, name) or 0 for part in audio for name in ("token_count", "tokenCount"))
 
 
 def _figures(stated: object, around: str = "") -> dict[str, int]:
