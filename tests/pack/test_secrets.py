@@ -226,10 +226,9 @@ def suspicious(filters: tuple[re.Pattern[bytes], ...], line: str) -> bool:
     return any(pattern.search(line.encode()) for pattern in filters)
 
 
-def test_what_was_redacted_is_remembered(tmp_path: Path) -> None:
-    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA" * 9 + "\n-----END RSA PRIVATE KEY-----\n"
-    text = "\n".join(f"a_{n} = '{secret}'" for n, secret in enumerate(SECRETS.values()))
-    contents = [f"# é\n{text}\n\n{key}".encode(), b"x = 1\n" * 99, b"x = 2\r\n" * 99, b"x = 3\n"]
+def test_what_has_no_secret_is_searched_once(tmp_path: Path) -> None:
+    secret = f"x = '{SECRETS['GitHub Token']}'\n".encode() * 20
+    contents = [secret, b"x = 1\n" * 99, b"x = 2\r\n" * 99, b"x = 3\n"]
     expected = [redact(content, "a.py") for content in contents]
     with StoredCounts(tmp_path) as memory:
         assert [without_secrets(content, "a.py", memory) for content in contents] == expected
@@ -238,21 +237,31 @@ def test_what_was_redacted_is_remembered(tmp_path: Path) -> None:
         patch("tokenbox.folder.redacted.redact", side_effect=redact) as searched,
     ):
         assert [without_secrets(content, "a.py", memory) for content in contents] == expected
-        assert [call.args for call in searched.call_args_list] == [(b"x = 3\n", "a.py")]  # too small
-        without_secrets(contents[0], "b.py", memory)
-        assert searched.call_count == 2  # what is a secret depends on the name
+        assert [call.args[0] for call in searched.call_args_list] == [secret, b"x = 3\n"]  # too small
+        for content, path in ((contents[1] + b"\n", "a.py"), (contents[1], "b.py")):
+            without_secrets(content, path, memory)
+            assert searched.call_args.args == (content, path)  # what is a secret depends on the name
 
 
-def test_what_was_redacted_is_searched_again_if_the_cache_is_damaged(tmp_path: Path) -> None:
-    content = f"x = '{SECRETS['GitHub Token']}'\n".encode() * 20
-    expected = redact(content, "a.py")
+def test_no_text_of_a_file_is_kept_for_its_secrets(tmp_path: Path) -> None:
+    with StoredCounts(tmp_path) as memory:
+        for line in (f"token = '{SECRETS['GitHub Token']}'\n", "text = 1\n"):
+            without_secrets(line.encode() * 30, "a.py", memory)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        assert [value for (value,) in connection.execute("SELECT value FROM facts")] == [b""]
+
+
+def test_other_rules_search_again(tmp_path: Path) -> None:
+    content = b"x = 1\n" * 99
     with StoredCounts(tmp_path) as memory:
         without_secrets(content, "a.py", memory)
-    for change in ("substr(value, 1, length(value) - 3) || x'000102'", "x''", "x'00'", "'text'", "x'ffff'"):
-        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-            assert connection.execute(f"UPDATE facts SET value = {change}").rowcount == 1
-        with StoredCounts(tmp_path) as memory:
-            assert without_secrets(content, "a.py", memory) == expected
+        for rules in (b"others", None):
+            with (
+                patch("tokenbox.folder.redacted._rules", return_value=rules),
+                patch("tokenbox.folder.redacted.redact", side_effect=redact) as searched,
+            ):
+                assert without_secrets(content, "a.py", memory) == (content, [])
+                assert searched.call_count == 1
 
 
 # Lines that the first look lets through: with a secret, and with everything but a secret.

@@ -7,11 +7,14 @@ the content, of the rules (the source of their modules) and of the grammar's ver
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import starmap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenbox.content.lenses import (
@@ -30,11 +33,12 @@ from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.outline import Signature, is_namespace
 from tokenbox.folder import pieces
 from tokenbox.folder.pieces import shape
-from tokenbox.folder.remembered import remembered, source_of
 from tokenbox.worth import defined, documents, notices
 from tokenbox.worth.documents import PieceSpan
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from tokenbox.tokenizers.cache import CountCache
 
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
@@ -59,6 +63,9 @@ _SHORTEST = 3
 _QUALIFIER = re.compile(r".*[.:](?=.)")
 # The minimum size in bytes of a file whose names are cached.
 _MIN_CACHED = 2_000
+# A smaller cut is stored as it is, after this mark, as zlib takes longer for its tables than to cut the file.
+_MIN_COMPRESSED, _PLAIN = 2_000, b"\0"
+_CHECKSUM = 4  # bytes
 
 
 class CutFile(NamedTuple):
@@ -87,13 +94,56 @@ class CutFile(NamedTuple):
 
 def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[CutFile]:
     """Cut each content by the rules of its language. ``memory`` is the cache, read first and then updated."""
-    return list(starmap(CutFile.of, remembered(contents, memory, _cut_key, _cut)))
+    return list(starmap(CutFile.of, _remembered(contents, memory, _cut_key, _cut)))
 
 
 def names_in(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[list[bytes]]:
     """Return the names that each content defines. ``memory`` is the cache, read first and then updated."""
-    found = remembered(contents, memory, _names_key, _names)
+    found = _remembered(contents, memory, _names_key, _names)
     return [[name.encode() for name in names] for names in found]
+
+
+def _remembered(
+    contents: Sequence[tuple[bytes, str | None]],
+    memory: CountCache | None,
+    key_of: Callable[[bytes, str | None], bytes | None],
+    find: Callable[[bytes, str | None], Any],
+) -> list[Any]:
+    """Return what is found in each content, or from the cache what JSON makes of it."""
+    if memory is None:
+        return [find(data, language) for data, language in contents]
+    keys = [key_of(data, language) for data, language in contents]
+    known = memory.recall([key for key in keys if key is not None])
+    found: list[Any] = []
+    new: dict[bytes, bytes] = {}
+    for key, (data, language) in zip(keys, contents, strict=True):
+        cached = _read(known[key]) if key is not None and key in known else None
+        found.append(find(data, language) if cached is None else cached)
+        if key is not None and cached is None:
+            new[key] = _written(found[-1])
+    memory.remember(new)
+    return found
+
+
+def _written(found: object) -> bytes:
+    data = json.dumps(found, separators=(",", ":")).encode()
+    return _PLAIN + _checked(data) if len(data) < _MIN_COMPRESSED else zlib.compress(data, 1)
+
+
+def _read(stored: bytes) -> Any:  # noqa: ANN401  # JSON
+    """Return what was written; None if it is damaged."""
+    if stored.startswith(_PLAIN):
+        checked = stored[len(_PLAIN) :]
+        data = checked[_CHECKSUM:]
+        return json.loads(data) if checked == _checked(data) else None
+    try:
+        return json.loads(zlib.decompress(stored))  # which has a checksum of its own
+    except zlib.error:
+        return None
+
+
+def _checked(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(_CHECKSUM) + data
 
 
 def _cut(data: bytes, language: str | None) -> tuple[Sequence[PieceSpan], list[list[Signature]]]:
@@ -124,16 +174,22 @@ def _rules(language: str) -> bytes | None:
         for module in BY_NAME[language].modules:
             name = module.replace("_", "-")
             digest.update(f"{name} {version(name)}\n".encode())
-        digest.update(source_of(__file__, CUT_RULES))
+        digest.update(_source_of(CUT_RULES))
     except (OSError, PackageNotFoundError):
         return None
     return digest.digest()
 
 
+def _source_of(modules: Iterable[ModuleType]) -> bytes:
+    """Return the source of the modules and of this one."""
+    files = [__file__, *(str(module.__file__) for module in modules)]
+    return b"".join(Path(file).read_bytes() for file in files)
+
+
 @cache
 def _name_rules() -> bytes | None:
     try:
-        return hashlib.sha256(source_of(__file__, [defined, headed, heads, languages])).digest()
+        return hashlib.sha256(_source_of([defined, headed, heads, languages])).digest()
     except OSError:
         return None
 

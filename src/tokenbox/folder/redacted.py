@@ -1,4 +1,4 @@
-"""Redact the secrets of a file. A cache keeps what was redacted, so that each content is searched once."""
+"""Redact the secrets of a file. A cache knows the contents without any, so that these are searched once."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import hashlib
 import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox.folder import made_up, secret_shapes, secret_values, secrets
-from tokenbox.folder.names import shown
-from tokenbox.folder.notes import Note, NoteKind
-from tokenbox.folder.remembered import remembered, source_of
 from tokenbox.folder.secrets import redact
 
 if TYPE_CHECKING:
+    from tokenbox.folder.notes import Note
     from tokenbox.tokenizers.cache import CountCache
 
 # The packages and modules that decide what is a secret.
@@ -23,40 +22,25 @@ _MODULES = (made_up, secret_shapes, secret_values, secrets)
 # The minimum size in bytes of a file for which a look-up is faster than a search.
 _MIN_CACHED = 200
 
-_Redacted = tuple[list[tuple[int, str]], list[tuple[str, int | None]]]
-"""The numbers and texts of the lines that were changed; and the kind and the line of each secret."""
-
 
 def without_secrets(content: bytes, path: str, memory: CountCache | None) -> tuple[bytes, list[Note]]:
-    """Replace each secret in ``content`` (UTF-8), and return a note for each. ``memory`` is the cache."""
-    if memory is None or len(content) < _MIN_CACHED:
-        return redact(content, path)
-    (found,) = remembered([(content, path)], memory, _key, _redacted)
-    if found is None:
-        return redact(content, path)
-    changed, secrets_found = found
-    if changed:
-        lines = content.split(b"\n")
-        for n, line in changed:
-            lines[n] = line.encode()
-        content = b"\n".join(lines)
-    return content, [Note(shown(path), NoteKind.SECRET, kind, n) for kind, n in secrets_found]
+    """Replace each secret in ``content`` (UTF-8), and return a note for each. ``memory`` is the cache.
 
-
-def _redacted(content: bytes, path: str) -> _Redacted | None:
-    """Return what is redacted in a content; None if its lines were joined, which the cache cannot keep."""
+    A content with a secret is not cached: the cache has no text, and nothing in it can put a secret back.
+    """
+    key = None if memory is None or len(content) < _MIN_CACHED else _key(content, path)
+    if memory is None or key is None:
+        return redact(content, path)
+    if key in memory.recall([key]):
+        return content, []
     result, notes = redact(content, path)
-    if result is content:
-        return [], []
-    before, after = content.split(b"\n"), result.split(b"\n")
-    if len(before) != len(after):
-        return None
-    changed = [(n, line.decode()) for n, line in enumerate(after) if line != before[n]]
-    return changed, [(note.detail, note.line) for note in notes]
+    if result == content and not notes:
+        memory.remember({key: b""})
+    return result, notes
 
 
 def _key(content: bytes, path: str) -> bytes | None:
-    """Return the cache key of what is redacted; None if it cannot be cached."""
+    """Return the cache key of a content without secrets; None if the rules are unknown."""
     rules = _rules()
     if rules is None:
         return None
@@ -72,7 +56,8 @@ def _rules() -> bytes | None:
     try:
         for name in _PACKAGES:
             digest.update(f"{name} {version(name)}\n".encode())
-        digest.update(source_of(__file__, _MODULES))
+        for module in _MODULES:
+            digest.update(Path(str(module.__file__)).read_bytes())
     except (OSError, PackageNotFoundError):
         return None
     return digest.digest()

@@ -1,7 +1,8 @@
 """A cache of counts on disk, so that nothing is counted twice.
 
 It is one SQLite file, shared by all processes of a user. For texts it has digests and counts; for source
-files that were cut into pieces also the pieces' places, names and signatures. A file that is damaged, locked,
+files that were cut into pieces also the pieces' places, names and signatures; for files without secrets a
+digest. A file that is damaged, locked,
 of another version or not writable is ignored, and a damaged one is replaced. A number that was changed on the
 disk is detected by its checksum.
 """
