@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sqlite3
+import textwrap
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 from unittest.mock import patch
+from urllib.parse import quote, quote_plus
 
 import pytest
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
@@ -1177,3 +1180,38 @@ def test_data_of_a_long_line_does_not_begin_where_it_is_cut() -> None:
     for shift in range(12):
         line = f'font = "{"a" * shift}{data}"\n'.encode()
         assert redact(line, "a.py") == (line, [])
+
+
+def _pem(begin: str = "-----BEGIN RSA PRIVATE KEY-----") -> str:
+    lines = ["q7Rk2Zt9Lw4Xc8Vb1Nm6Hg3Jd5Fs0Pa/" * 2] * 5
+    return "\n".join([begin, *lines, "q7Rk2Zt9Lw==", begin.replace("BEGIN", "END"), ""])
+
+
+@pytest.mark.parametrize("kind", ["RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ", ""])
+def test_a_private_key_in_base64_goes_whole(kind: str) -> None:
+    encoded = base64.b64encode(_pem(f"-----BEGIN {kind}PRIVATE KEY-----").encode()).decode()
+    wrapped = "".join(f"    {line}\n" for line in textwrap.wrap(encoded, 76))
+    for text in (f"key: {encoded}\nnext: 1\n", f"key: |\n{wrapped}next: 1\n"):
+        cleaned, notes = redact(text.encode(), "a.yml")
+        assert not re.search(rb"[A-Za-z0-9+/]{60}", cleaned)
+        assert cleaned.endswith(b"next: 1\n")
+        assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _pem("---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"),
+        "key=" + quote(_pem()),
+        "key=" + quote_plus(_pem()),
+        "RWRTY0Iy" + "q7Rk2Zt9" * 24 + "==",
+        "xprv" + ("q7Rk2Zt9Lw4Xc8Vb1Nm6Hg3Jd5Fsj" * 4)[:107],
+        '{"kty": "RSA", "p": "' + "q7Rk2Zt9-w4Xc8Vb_Nm6Hg3Jd5Fs0Pa" * 2 + '"}',
+        '{"kty": "oct", "k": "' + "q7Rk2Zt9-w4Xc8Vb_Nm6Hg3Jd5Fs0Pa" * 2 + '"}',
+        "<RSAKeyValue><D>" + "q7Rk2Zt9+w4Xc8Vb/Nm6Hg3Jd5Fs0Pa" * 2 + "=</D></RSAKeyValue>",
+    ],
+)
+def test_other_forms_of_private_keys(text: str) -> None:
+    cleaned, notes = redact(text.encode(), "a.txt")
+    assert b"q7Rk2Zt9" not in cleaned
+    assert len(notes) == 1

@@ -54,10 +54,6 @@ _KEYS = {
     "Adafruit Key": r"aio_[a-zA-Z0-9]{28}",
     "Atlassian Token": r"ATATT3[A-Za-z0-9_=-]{100,}",
     "Clojars Token": r"CLOJARS_[a-z0-9]{60}",
-    "Base64 Private Key": (
-        r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURSBLRVk|BQUklWQVRFIEtFW|BFQyBQUklWQVRFIEtFW)[A-Za-z0-9+"
-        r"/]{100,}={0,2}"
-    ),
     "Contentful Token": r"CFPAT-[A-Za-z0-9_-]{43}",
     "crates.io Token": r"cio(?=[A-Za-z]*[0-9])[A-Za-z0-9]{32}(?![A-Za-z0-9])",
     "Discord Webhook": r"discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/[\w-]{60,}",
@@ -212,6 +208,8 @@ _KEYS = {
     "Artifactory Key": r"AKCp[A-Za-z0-9]{69}",
     "ClickHouse Key": r"4b1d(?=[0-9]*[A-Za-z])[A-Za-z0-9]{38}(?![A-Za-z0-9])",
     "Fly.io Session": r"fo1_(?=[\w-]{0,60}[0-9])[\w-]{43}",
+    "Minisign Key": r"RWR(?:TY0Iy|CS)[A-Za-z0-9+/]{130,}={0,2}",
+    "Wallet Key": r"[t-z]prv[1-9A-HJ-NP-Za-km-z]{100,110}(?![A-Za-z0-9])",
     "Nightfall Key": r"NF-(?=[A-Za-z]*[0-9])(?=[A-Z0-9]*[a-z])[A-Za-z0-9]{32}(?![\w-])",
 }
 # What is at random: digits among letters of both cases, one of them before a lower case, and no long word.
@@ -364,7 +362,10 @@ CONTEXTS = {
             r"([A-Za-z0-9]{32,})[\"']"
         ),
     ),
-    "JSON Web Key": (r"\"d\":\s*\"[\w-]{8}", r"\"d\":\s*\"([A-Za-z0-9_-]{43,})\""),
+    "Part Of A Private Key": (
+        r"\"(?:d[pq]?|p|qi?|k)\":\s*\"[\w-]{8}|<(?:d[pq]?|p|q|inverseq)>[\w+/]{8}",
+        r"(?:\"(?:d[pq]?|p|qi?|k)\":\s*\"|<(?:D[PQ]?|P|Q|InverseQ)>)([A-Za-z0-9_+/=-]{40,})[\"<]",
+    ),
     # ``ENV`` of Docker, and ``set -x`` of fish.
     "Set Variable": (
         r"(?:env|set\s+-\w+)\s+\w*(?:token|secret|passw(?:or)?d|passphrase|_key)\s",
@@ -464,7 +465,7 @@ PASSWORDS = frozenset(CONTEXTS) - {
     "Secret In An Address",
     "Secret Of An Option",
     "Argument Of A Client",
-    "JSON Web Key",
+    "Part Of A Private Key",
 }
 # Files whose format has secrets without a word for them: the name, and what is before each. The lines of a
 # diff begin with a sign.

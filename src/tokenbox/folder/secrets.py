@@ -116,15 +116,26 @@ _OTHER_ASSIGNMENT = re.compile(rf":=(?=\s*[\"'`])|{_TYPE}\s*[bru]{{0,2}}(?=[\"']
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
 # A private key as far as its last line, or, if that is missing, as in a file of PuTTY, as far as it is in
-# base64. The lines that a diff removes begin with a dash.
+# base64. The lines that a diff removes begin with a dash. Its words may be encoded for a URL, or in base64.
+_IN_BASE64 = (b"UFJJVkFURSBLRVk", b"BSSVZBVEUgS0VZ", b"QUklWQVRFIEtFW")
 _PRIVATE_KEY = (
-    rb"(-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V[0-9])-----"
-    rb"|Private-Lines: [0-9]{1,4}(?=\s))"
-    rb"((?:[^-]|-(?!----)){40,20000}?(?=-{5,6}END)"
+    rb"(-{4,5} ?BEGIN(?: |%20|\+)"
+    rb"(?:(?:[A-Z0-9 +]|%20){0,40}PRIVATE(?: |%20|\+)KEY(?: BLOCK)?|OpenVPN Static key V[0-9]) ?-{4,5}"
+    rb"|Private-Lines: [0-9]{1,4}(?=\s)|LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,40}?(?:"
+    + b"|".join(_IN_BASE64)
+    + rb"))"
+    rb"((?:[^-]|-(?!----)){40,20000}?(?=-{4,6} ?END)"
     rb"|(?:(?:\s|\\[nr]|[\"',.+#>|*]|(?<=\n)-){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
     rb"(?:(?:\s|\\[nr]){1,4}-?[A-Za-z0-9+/]{0,19}(?:={1,2}|(?=\s{1,2}[ +-]?Private-MAC)))?)"
 )
-_PRIVATE_KEY_MARKS = (b"PRIVATE KEY", b"Private-Lines: ", b"OpenVPN Static key")
+_PRIVATE_KEY_MARKS = (
+    b"PRIVATE KEY",
+    b"PRIVATE%20KEY",
+    b"PRIVATE+KEY",
+    b"Private-Lines: ",
+    b"OpenVPN Static key",
+    *_IN_BASE64,
+)
 # Data of a key, not a row of x; without it the text is code that reads or writes keys.
 _KEY_DATA = re.compile(
     rb"(?<!\\)(?!(.)\1{19})(?:(?=[A-Za-z+/=]{0,20}[0-9])[A-Za-z0-9+/=]{20}|[A-Za-z+/=]{32})"
