@@ -1105,6 +1105,11 @@ NAMED = [
     ("a.js", "const k = process.env.VENDOR_KEY || '{}';"),
     ("a.sh", "git clone https://{}@git.acme.io/a/b.git"),
     ("a.yml", "vendor_token: {}"),
+    ("a.r", 'api_token <- "{}"'),
+    ("A.java", 'client.setApiKey("{}");'),
+    ("php.ini", "mysqli.default_pw = {}"),
+    ("a.sh", "aws configure set aws_secret_access_key {}"),
+    ("auth.json", '{{"github-oauth":{{"github.com":"{}"}}}}'),
 ]
 
 

@@ -315,15 +315,15 @@ KEYS = {**{kind: (_line_with(key), key) for kind, key in _KEYS.items()}, **_KEYS
 # The name of a secret, and what joins it to its value: a sign, also after a type, an element of XML, a verb.
 _NAME = (
     r"(?i:(?:token|secret|credentials?|pass(?:phrase|w(?:or)?d)?|pwd|[?&]code|sonar[._]login"
-    r"|(?-i:\bSALT|_SALT|[a-z]Key)|_(?:signing|o?auth|pass|pwd)"
+    r"|(?-i:\bSALT|_SALT|[a-z]Key)|_(?:signing|o?auth|pass|pwd?)"
     r"|(?:[_-]|(?:api|app|auth|access|private|secret|signing|encryption|license)[ .]?)key)"
     r"s?(?:[_-]?[0-9]{1,2})?(?:[_-](?:prod(?:uction)?|dev|test|staging|live|value|b(?:ase)?64|hex|raw|default))?)"
 )
 _QUOTED = r"\s*\\{0,3}[\"'`]?\\{0,3}[\"'`]"
 _JOINED = (
     r"(?:[\"'`)\]]{0,3}\s*(?:(?::\s*[&'?\w.<>\[\]| ]{1,40}|\{\s*get;[^}]{0,20}\}\s*)??"
-    rf"(?::=|=>|[=:]|\|\||\?\?)|\sis\s)(?:{_QUOTED}|\s*)"
-    r"|\s+(?:--body\s+)?[\"']|[\"']?(?:>|\s+(?:value|default|content)\s*=\s*[\"']))"
+    rf"(?::=|=>|<-|[=:]|\|\||\?\?)|\sis\s)(?:{_QUOTED}|\s*)"
+    r"|\([\"']|\s+(?:--body\s+)?[\"']|[\"']?(?:>|\s+(?:value|default|content)\s*=\s*[\"']))"
 )
 # Names of keys that may be a UUID: elsewhere it is an id.
 _OF_A_SERVICE = (
@@ -339,7 +339,7 @@ _OF_MYSQL = r"((?:[^\s\"'`$<>{}(),;/][^\s\"'`$<>{}(),;]*)?[0-9][^\s\"'`$<>{}(),;
 CONTEXTS = {
     "Named Secret": (
         (
-            r"(?:token|secret|credential|pass|pwd|code|salt|signing|auth|sonar.login|key)[a-z0-9]*(?:[_-][a-z0-9]+)?"
+            r"(?:token|secret|credential|pass|pwd|_pw|code|salt|signing|auth|sonar.login|key)[a-z0-9]*(?:[_-][a-z0-9]+)?"
             r"[^\w\n]+(?:[a-z._]+[^\w\n]+)*[a-z_+/-]*[0-9][\w+/=:.~%-]"
         ),
         (
@@ -368,8 +368,8 @@ CONTEXTS = {
     ),
     # ``ENV`` of Docker, and ``set -x`` of fish.
     "Set Variable": (
-        r"(?:env|set\s+-\w+)\s+\w*(?:token|secret|passw(?:or)?d|passphrase|_key)\s",
-        rf"(?:^ENV|\bset\s+-\w+)\s+(?i:\w*(?:TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|_KEY))\s+[\"']?{_SHORT}",
+        r"(?:env|set\s+-\w+|configure\s+set)\s+\w*(?:token|secret|passw(?:or)?d|passphrase|_key)\s",
+        rf"(?:^ENV|\bset\s+-\w+|\bconfigure\s+set)\s+(?i:\w*(?:TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|_KEY))\s+[\"']?{_SHORT}",
     ),
     "Password Of A Command": (
         (
@@ -481,6 +481,7 @@ BY_FILE = {
         r"^[ +-]?\s*(?:export\s+)?(?:\w*(?i:passphrase|credentials?|passcode|_token)|(?:[A-Z0-9_]*_)?PIN)"
         r"\s*=\s*[\"']?([^\s\"'$]+)"
     ),
+    "auth.json": r"\"[\w-]+\.[\w.-]+\":\s*\"([^\s\"]{16,})\"",
     ".yarnrc.yml": r"npmAuth(?:Token|Ident):\s*[\"']?([^\s\"'$]+)",
     ".pypirc": r"^[ +-]?password\s*[=:]\s*(\S+)",
 }
