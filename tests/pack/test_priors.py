@@ -220,6 +220,17 @@ def test_known_libraries_of_c_are_copied(path: str, folder: str | None) -> None:
     assert copied_repositories([(path, b"")]) == (() if folder is None else (folder,))
 
 
+def test_what_lies_among_known_libraries_is_one() -> None:
+    def found(*paths: str) -> set[str]:
+        return set(copied_repositories([(path, b"") for path in paths]))
+
+    known = [f"src/libraries/{name}/a.c" for name in ("enet", "lua53", "stb")]
+    assert found(*known[1:], "src/libraries/ours/b.c") == {"src/libraries/lua53/", "src/libraries/stb/"}
+    assert "src/libraries/Wuff/" in found(*known, "src/libraries/Wuff/b.c", "src/libraries/c.c")
+    assert len(found(*known, *(f"src/libraries/own{n}/b.c" for n in range(10)))) == len(known)
+    assert len(found(*(path.replace("libraries", "lib") for path in known), "src/lib/own/b.c")) == len(known)
+
+
 def test_what_was_compiled_lies_beside_its_source() -> None:
     written = ["a/cart.lua", "a/Shop.res.mjs", "a/shop.css", "a/type.d.ts", "a/x.js", "types/a/type.d.ts"]
     sources = ["a/cart.moon", "a/Shop.res", "a/shop.scss", "a/type.ts", "a/x.coffee"]

@@ -28,6 +28,10 @@ _LIBRARY = re.compile(
     r"zlib(?:-ng)?|zstd)[-_.]?v?[0-9.]*/).+\.(?:c|h|cc|cpp|cxx|hpp)",
     re.IGNORECASE | re.DOTALL,
 )
+# Where that many known libraries are, at least one in so many folders, the others are libraries as well. In
+# ``lib/`` there is often code of the project.
+_SHELF = re.compile(r"(((?:.+/)?(?:contrib|libs|libraries)/)[^/]+/).+", re.IGNORECASE | re.DOTALL)
+_MANY, _SHARE = 3, 4
 # What programs write from a file of the same name beside it.
 _COMPILED: Mapping[str, Collection[str]] = {
     "lua": ("moon", "fnl", "tl", "yue"),
@@ -52,16 +56,23 @@ def copied_repositories(files: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
     the years.
     """
     libraries: set[str] = set()
+    beside: dict[str, set[str]] = defaultdict(set)
     with_ci: set[str] = set()
     licenses: dict[str, set[tuple[bytes, ...]]] = defaultdict(set)
     for path, text in files:
         if (library := _LIBRARY.fullmatch(path)) is not None:
             libraries.add(library[1])
+        if (shelf := _SHELF.fullmatch(path)) is not None:
+            beside[shelf[2]].add(shelf[1])
         if (ci := _CI.fullmatch(path)) is not None:
             with_ci.add(ci[1])
         folder, slash, name = path.rpartition("/")
         if _LICENSE.fullmatch(name) is not None:
             licenses[folder + slash].add(tuple(_WORD.findall(text)))
+    for folders in beside.values():
+        known = len(folders & libraries)
+        if known >= _MANY and known * _SHARE >= len(folders):
+            libraries |= folders
     own = licenses[""]
     others = [folder for folder in with_ci if own and licenses[folder] and own.isdisjoint(licenses[folder])]
     return (*libraries, *others)
