@@ -69,7 +69,7 @@ def test_a_chat_format_counts_the_whole_request() -> None:
     with pytest.raises(InvalidChunks, match="tools go with messages"):
         ctx.estimate("any", ["a text"], tokenizer="utf8-bytes", tools=tools)
     with pytest.raises(InvalidMessage, match="tools are a list"):
-        ctx.estimate("any", CHAT, tokenizer="utf8-bytes", tools="abc")  # type: ignore[arg-type]
+        ctx.estimate("any", CHAT, tokenizer="utf8-bytes", tools="abc")
 
 
 def test_messages_of_every_api_are_chunks() -> None:
