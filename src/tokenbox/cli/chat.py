@@ -100,7 +100,7 @@ def why_no_chat(text: str) -> str | None:
 def note_unseen(file: str, count: Count, chat: object) -> None:
     """Say what only the server can count, if a chat refers to some input of that kind."""
     if count.at_most == NO_BOUND:
-        from tokenbox.content.unseen import unseen_of
+        from tokenbox.content.unseen import UNRENDERED, unseen_of
 
-        unseen = printable(str(unseen_of(read_request(chat))))
+        unseen = printable(unseen_of(read_request(chat)) or UNRENDERED)
         write_error(f"note: {shown_name(file)}: {unseen}, which is not counted here.\n")

@@ -95,6 +95,10 @@ _FILE_REFERENCES = ("file_id", "file_url", "file_uri", "document_url", "url", "u
 _REASONING_FIELDS = ("content", "encrypted_content")
 
 
+UNRENDERED = "what its chat template writes for so many messages"
+"""The other reason for which no upper bound is known: the template does more than the sandbox lets it."""
+
+
 def unseen_of(request: Request) -> str | None:
     """Return the input that a request refers to and does not contain, in words; None without any."""
     items = [message.source for message in request.messages if not _is_text(message)]

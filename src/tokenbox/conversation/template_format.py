@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import By, Count, RunningCount
+from tokenbox.compose.requests import NO_BOUND, By, Count, RunningCount
 from tokenbox.content.message import Message, Object, Role, thaw
 from tokenbox.content.request import Request, texts_and_ids
 from tokenbox.conversation.llama.prompt import LlamaTemplate
@@ -113,7 +113,8 @@ class TemplateFormat(CountsMedia):
     def count_request(self, request: Request) -> Count:
         """Return the count of the request. Raises ``TemplateError`` if the server would refuse it.
 
-        If the template does more for these messages than the sandbox lets it, the count is an estimate.
+        If the template does more for these messages than the sandbox lets it, the count is an estimate
+        without an upper bound, as nobody knows how much text it would write.
         """
         if request.prompts:
             return self._count_prompts(request)
@@ -121,7 +122,7 @@ class TemplateFormat(CountsMedia):
             return self._count_rendered(request)
         except TemplateTooLarge:
             markers = MarkersFormat(self._vocabulary.tokenizer, image_cost=self.image_cost)
-            return markers.priced(self.media_tokens).count_request(request)
+            return replace(markers.priced(self.media_tokens).count_request(request), at_most=NO_BOUND)
 
     @abstractmethod
     def _count_rendered(self, request: Request) -> Count:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.requests import NO_BOUND
-from tokenbox.content.unseen import unseen_of
+from tokenbox.content.unseen import UNRENDERED, unseen_of
 from tokenbox.errors import ContextCriticalOverflow, EmptyInput, one_of, shown
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind, Chunks
@@ -63,7 +63,7 @@ def enforce(  # noqa: PLR0913  # keyword options
     plan: tuple[Remedy, ...] = ()
     name, notes = strategy_name(request, strategy), tuple(notes)
     if verdict.count.at_most == NO_BOUND:
-        notes += (f"{unseen_of(request.request(request.items))}, which is not counted here",)
+        notes += (f"{unseen_of(request.request(request.items)) or UNRENDERED}, which is not counted here",)
     if not verdict.ok:
         try:
             cuts = _cuts(request, verdict, counter, strategy, model)
