@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import http.server
 import json
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -229,6 +230,21 @@ def test_names_that_no_request_can_have_do_not_keep_the_other_models_from_the_li
         return [item["id"] for item in items]
 
     assert asyncio.run(go()) == ["mine"]
+
+
+def test_a_gateway_is_not_ready_while_its_disk_is_full(start_gateway: Gateways, upstream: Stub) -> None:
+    """It said that it was, and refused every request. Each check writes, so that it sees when there is room."""
+    gateway = start_gateway(upstream.url)
+    pid, unlimited = gateway.process.pid, resource.RLIM_INFINITY
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, unlimited))  # files get no more bytes, as on a full disk
+    until(lambda: not gateway.get("/readyz").json["checks"]["spool"]["ok"])
+    ready = gateway.get("/readyz")
+    assert (ready.status, ready.json["status"]) == (503, "not ready")
+    assert ready.json["checks"]["spool"] == {"ok": False, "error": "spool_unusable"}
+    assert gateway.post(PATH, chat()).json["error"]["code"] == "spool_unusable"
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
+    until(lambda: gateway.get("/readyz").status == 200)
+    assert gateway.post(PATH, chat()).status == 200
 
 
 def test_a_gateway_that_drains_answers_on_and_says_that_it_is_not_ready(

@@ -255,6 +255,20 @@ def test_a_line_that_a_full_disk_cut_off_does_not_take_the_next_one_with_it(tmp_
     assert not list(tmp_path.iterdir()), "there is nothing for a person to look at"
 
 
+def test_whether_the_disk_has_room_is_asked_without_using_any(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.append(b'{"id": "a"}')
+    (path,) = tmp_path.iterdir()
+    size = path.stat().st_size
+    with room(size + 500), pytest.raises(SpoolError):  # as of the last block of a file
+        spool.check()
+    spool.check()
+    assert path.stat().st_size == size
+    spool.append(b'{"id": "b"}')
+    assert spool.drain(lambda _: ()) == 2
+    spool.close()
+
+
 @contextmanager
 def room(size: int) -> Iterator[None]:
     """Let files have at most that many bytes, as a full disk does."""

@@ -299,6 +299,11 @@ class GatewayServices:
             found["quotas"] = {"ok": True}
         except TokenboxError as error:
             found["quotas"] = {"ok": False, "error": error.code}
+        try:
+            self.stores.spool.check()
+            found["spool"] = {"ok": True}
+        except SpoolError as error:
+            found["spool"] = {"ok": False, "error": error.code}
         found["ledger"] = {"ok": self.recorder.failures == 0, "files_waiting": self.recorder.waiting}
         self._ready = (time.monotonic(), found)
         return found

@@ -26,6 +26,8 @@ _BAD = ".bad"
 _NEW = ".new"
 # Entries that are written to the store in one transaction.
 BATCH = 500
+# What must have room: more than one entry, as the last block of a file may have some. Empty lines are none.
+_PROBE = b"\n" * 16_384
 
 
 class SpoolError(TokenboxError, code="spool_unusable"):
@@ -51,16 +53,13 @@ class Spool:
     def append(self, entry: bytes) -> None:
         """Append an entry, a JSON object. Raises :class:`SpoolError` if it cannot be written."""
         with self._lock:
-            line = entry + b"\n"
-            try:
-                written = os.write(self._descriptor, line)
-                if written != len(line):  # take back what there was room for, as the next line begins there
-                    os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
-            except OSError as error:
-                raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
-            if written != len(line):
-                raise SpoolError(f"{self.folder}: No space left on device.", folder=str(self.folder))
+            self._write(entry + b"\n")
             self._written += 1
+
+    def check(self) -> None:
+        """Raise :class:`SpoolError` unless there is room for more entries. It writes, and takes that back."""
+        with self._lock:
+            self._write(_PROBE, keep=False)
 
     def drain(self, take: Take) -> int:
         """Hand the entries of finished files to ``take``, in batches, and delete the files.
@@ -93,6 +92,17 @@ class Spool:
             if not self._written:
                 with suppress(OSError):
                     self._path.unlink()
+
+    def _write(self, data: bytes, *, keep: bool = True) -> None:
+        """Write all of ``data``, or nothing; nothing stays without ``keep``."""
+        try:
+            written = os.write(self._descriptor, data)
+            if written != len(data) or not keep:
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+        except OSError as error:
+            raise SpoolError(f"{self.folder}: {error.strerror}.", folder=str(self.folder)) from None
+        if written != len(data):
+            raise SpoolError(f"{self.folder}: No space left on device.", folder=str(self.folder))
 
     def _rotate(self) -> None:
         """Begin a new file, so that the present one can be drained."""
