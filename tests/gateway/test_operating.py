@@ -233,7 +233,7 @@ def test_names_that_no_request_can_have_do_not_keep_the_other_models_from_the_li
 
 
 def test_a_gateway_is_not_ready_while_its_disk_is_full(start_gateway: Gateways, upstream: Stub) -> None:
-    """It said that it was, and refused every request. Each check writes, so that it sees when there is room."""
+    """It said that it was, and refused every request. Each check writes, so it sees when there is room."""
     gateway = start_gateway(upstream.url)
     pid, unlimited = gateway.process.pid, resource.RLIM_INFINITY
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, unlimited))  # files get no more bytes, as on a full disk

@@ -361,6 +361,19 @@ def test_a_server_that_is_not_there_or_never_answers_is_said_in_time(silent_port
         assert "postgresql://ada:***@127.0.0.1" in str(caught.value)
 
 
+def test_a_server_without_a_free_connection_is_not_sought_elsewhere(new_postgres: Callable[[], str]) -> None:
+    address, role = new_postgres(), f"tokenbox_test_{uuid4().hex}"
+    with psycopg.connect(address, autocommit=True) as server:
+        at = server.info
+        server.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x' CONNECTION LIMIT 0")
+        try:
+            with pytest.raises(StoreUnavailable, match="allows no more connections") as caught:
+                open_store(f"postgresql://{role}:x@{at.host}:{at.port}/{at.dbname}")
+            assert "Check that" not in str(caught.value)
+        finally:
+            server.execute(f"DROP ROLE {role}")
+
+
 def test_a_lock_that_others_hold_is_busy(new_postgres: Callable[[], str]) -> None:
     address = new_postgres()
     with open_store(address) as holder, open_store(address, patience=0.2) as store:

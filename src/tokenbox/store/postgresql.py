@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ MIGRATION_LOCK = 0xDD04699F
 FAILURES: dict[str, tuple[type[StoreError], str]] = {
     "25006": (StoreReadOnly, "it may not be written. Use the address of the primary server."),
     "42501": (StoreReadOnly, "this user may not do that. Grant it the rights on its tables."),
+    "53300": (StoreUnavailable, "it allows no more connections. Close some, or raise max_connections."),
     "53100": (StoreFull, "no space is left. Nothing was written; free some space and try again."),
     "55P03": (StoreBusy, "other transactions have locked it. Try again."),
     "57014": (StoreBusy, "it took too long to answer. Try again."),
@@ -38,6 +40,8 @@ FAILURES: dict[str, tuple[type[StoreError], str]] = {
     "40P01": (StoreBusy, "other transactions were faster. Try again."),
     "23505": (StoreBusy, "another transaction wrote the same name at the same time. Try again."),
 }
+# The same from PostgreSQL and PgBouncer, without a SQLSTATE: the driver has none of a refused connection.
+TOO_MANY = re.compile("too many (clients|connections)|slots are reserved|no more connections allowed")
 
 
 class PostgreSQLDatabase:
@@ -68,10 +72,8 @@ class PostgreSQLDatabase:
             "tcp_keepalives_interval": 1,
             "tcp_keepalives_count": 3,
         }
-        options = [
-            str(url.query.get("options", "")),
-            *(f"-c {name}={limit}" for name, limit in limits.items()),
-        ]
+        given = url.normalized_query.get("options", ())
+        options = [*given, *(f"-c {name}={limit}" for name, limit in limits.items())]
         self._engine = sqlalchemy.create_engine(
             url.set(drivername="postgresql+psycopg").difference_update_query(["options"]),
             pool_size=CONNECTIONS,
@@ -80,7 +82,7 @@ class PostgreSQLDatabase:
             hide_parameters=True,
             connect_args={
                 "connect_timeout": max(2, round(patience)),
-                "options": " ".join([str(url.query.get("options", "")), *options]).strip(),
+                "options": " ".join(options),
                 "application_name": "tokenbox",
                 # Notice a server that vanished without closing the connection.
                 "tcp_user_timeout": milliseconds,
@@ -131,6 +133,8 @@ class PostgreSQLDatabase:
     def _failure(self, error: exc.SQLAlchemyError) -> StoreError:
         cause = error.orig if isinstance(error, exc.DBAPIError) else None
         state = cause.sqlstate if isinstance(cause, psycopg.Error) else None
+        if state is None and TOO_MANY.search(str(cause)):
+            state = "53300"
         kind, text = FAILURES.get(state or "", (StoreError, ""))
         if not text:
             # Only the first line: the others have values, and addresses that were tried.
