@@ -161,6 +161,12 @@ def test_the_order_of_who_counts(model: str, by: By, exact: bool) -> None:
     [
         *[(name, True) for name in ("gpt-4o", "GPT-4O", " gpt-4o", "openai/gpt-4o", "openai:gpt-4o")],
         *[(name, True) for name in ("gpt-4o-2024-08-06", "gpt-4.1", "ft:gpt-4o:acme::x", "gpt-oss:20b")],
+        *[(name, True) for name in ("openai/text-embedding-3-small", "text-embedding-ada-002")],
+        *[
+            (name, True)
+            for name in ("openai/gpt-oss-120b:free", "gpt-oss-20b-mxfp4.gguf", "gpt-oss-120b-maas")
+        ],
+        *[(name, True) for name in ("openai/gpt-oss-safeguard-20b", "openai.gpt-oss-120b-1:0")],
         *[(name, False) for name in ("gpt 4o", "gpt_4o", "gpt:4o", "gpt-4o.gguf", "gpt-4o-q4", "gpt-4o-foo")],
         *[(name, False) for name in ("gpt-4o-2099-01-01", "openai/gpt-4o-2099-01-01", "gpt-4-9999")],
         *[(name, False) for name in ("evil/gpt-4o", "ollama/gpt-4o", "azure/gpt-4o", "models/gpt-4o")],

@@ -75,10 +75,11 @@ _ROWS = (
 
 
 # Open models with a vocabulary of a baseline, as their makers name them. Models that are made from these may
-# have more tokens: their names say more than a size, a use and a version.
+# have more tokens: their names say more than a size, a use, a version and an offer of those who host them.
 _OPEN = re.compile(
-    r"(gpt-oss|(meta-)?llama-?3([.-]\d)?|deepseek-r1-distill-llama)"
-    r"(-(\d+b|v?\d|instruct|chat|vision|latest|versatile|instant|turbo|cloud))*"
+    r"(gpt-oss(-safeguard)?|(meta-)?llama-?3([.-]\d)?|deepseek-r1-(distill-llama|70b))"
+    r"(-(\d+b|v?\d|instruct|chat|text|vision|preview|hf"
+    r"|latest|versatile|specdec|instant|turbo|lite|free|maas|cloud))*"
 )
 
 

@@ -39,7 +39,7 @@ PROVIDER_ALIASES = {
 }
 # The maker and first-party provider of models, by prefix of the bare name. The first match applies.
 FIRST_PARTIES = (
-    (re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt|codex-|o[134](-|$))"), "openai"),
+    (re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt|codex-|o[134](-|$))|text-embedding-(3-|ada-)"), "openai"),
     (re.compile(r"claude"), "anthropic"),
     (re.compile(r"gemini"), "gemini"),
     (re.compile(r"grok"), "xai"),
@@ -72,7 +72,7 @@ _MOVED = {
 _DATED = re.compile(r"(-\d{4}-\d{2}-\d{2}|[-@]20\d{6}|-latest)$")
 _FILE = re.compile(r"\.(gguf|bin|safetensors)$")
 _QUANTIZED = re.compile(
-    r"[-._:](i?q\d+(_[a-z0-9]+)*|f16|f32|bf16|fp8|fp16|awq|gptq|int[48]|mlx|gguf|[48]bit)$"
+    r"[-._:](i?q\d+(_[a-z0-9]+)*|f16|f32|bf16|fp8|fp16|(mx|nv)?fp4|awq|gptq|int[48]|mlx|gguf|[48]bit)$"
 )
 
 
