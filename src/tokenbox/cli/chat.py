@@ -14,8 +14,7 @@ from tokenbox.content.request import INPUT_KEYS, read_request
 from tokenbox.records import from_json
 from tokenbox.render.lines import printable
 
-# The keys that identify a request among other JSON, and an item of its input.
-_REQUEST_KEYS = frozenset(("messages", "input", "prompt", "previous_response_id"))
+# The keys that identify an item of a request's input among other JSON.
 _ITEM_KEYS = frozenset(("role", "type"))
 # The fields of a request that hold a list of messages.
 _LISTS = ("messages", "input")
@@ -71,7 +70,7 @@ def chat_in(text: str) -> Any:  # noqa: ANN401  # JSON
         return None
     value = from_json(text)
     if isinstance(value, dict):
-        return value if _REQUEST_KEYS & value.keys() else None
+        return value if INPUT_KEYS & value.keys() else None
     items = value if isinstance(value, list) else []
     return value if items and all(isinstance(i, dict) and _ITEM_KEYS & i.keys() for i in items) else None
 
