@@ -359,6 +359,13 @@ def test_schemas_are_schemas(tokenbox: CommandLine, which: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(result.out))
 
 
+@pytest.mark.parametrize("words", ["fit -b 9 chat.json", "estimate -t utf8-bytes --messages chat.json"])
+def test_a_message_without_a_role_is_reported_with_its_place(tokenbox: CommandLine, words: str) -> None:
+    """The whole file was said to have no chat messages."""
+    (tokenbox.folder / "chat.json").write_text('[{"role": "user", "content": "hi"}, {"content": "hi"}]')
+    assert "messages[1]: a message has no role" in tokenbox(*words.split()).err
+
+
 @pytest.mark.usefixtures("document")
 def test_results_and_errors_fit_the_published_schema(tokenbox: CommandLine) -> None:
     schema = json.loads(tokenbox("schema", "result").out)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenbox.cli.outcome import UsageProblem
-from tokenbox.cli.streams import read_text, shown_name, write_error
+from tokenbox.cli.streams import read_syntax, shown_name, write_error
 from tokenbox.compose.requests import NO_BOUND, Count
 from tokenbox.content.request import INPUT_KEYS, read_request
 from tokenbox.records import from_json
@@ -48,10 +48,11 @@ class Chat:
 
 def read_chat(file: str, *, is_list: bool = False) -> Chat:
     """Read a chat; with ``is_list``, one whose messages are a list. Raises :class:`UsageProblem`."""
-    text = read_text(file)
-    value = from_json(text.removeprefix("\ufeff"))
+    text = read_syntax(file)
+    value = from_json(text)
     body = value if isinstance(value, dict) else {}
     key = next((key for key in _LISTS if isinstance(body.get(key), list)), None)
+    # An item that is no message is reported with its place by whoever reads the chat.
     if key is not None or isinstance(value, list) or (INPUT_KEYS & body.keys() and not is_list):
         return Chat(value, key)
     if Path(file).suffix in {".toml", ".yaml", ".yml"}:
