@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import resource
 import threading
@@ -278,6 +279,42 @@ def room(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_neither_the_disk_nor_the_store_took_is_not_dropped_silently(tmp_path: Path) -> None:
+    recorder, _ = books_in(tmp_path)
+    request = attempt("a", CallOutcome(status=200, usage=Usage(7, 3), complete=True))
+    recorder.record_start(request, request.call, request.admission)
+    logged: list[dict[str, object]] = []
+
+    async def nothing() -> None: ...
+
+    services: Any = SimpleNamespace(
+        peers=None,
+        quotas=SimpleNamespace(close=nothing),
+        recorder=recorder,
+        stores=SimpleNamespace(threads=SimpleNamespace(close=int), store=SimpleNamespace(close=int)),
+        upstreams=(),
+        traces=SimpleNamespace(close=int),
+        log=SimpleNamespace(write=lambda _, **fields: logged.append(fields)),
+    )
+    with room(10), pytest.raises(SpoolError):
+        recorder.record_end(request)
+    asyncio.run(GatewayServices.close(services))
+    assert logged == [{"spool_files_waiting": 1, "entries_lost": 1}]
+
+
+def test_a_log_that_fails_does_not_end_the_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tokenbox.gateway.recorder.DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr("tokenbox.gateway.recorder._LAST_TRIES_SECONDS", SECONDS)
+    recorder, table = books_in(tmp_path)
+    monkeypatch.setattr(recorder, "_report", lambda _: (tmp_path / "closed" / "log").read_text())
+    table.busy = 1
+    request = attempt("a", CallOutcome(status=200, complete=True))
+    recorder.record_start(request, request.call, request.admission)
+    recorder.start()
+    assert recorder.stop() == 0
+    assert len(table.calls) == 1
 
 
 @pytest.mark.parametrize("stays_full", [False, True])

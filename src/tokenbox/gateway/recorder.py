@@ -90,6 +90,11 @@ class CallRecorder:
     def waiting(self) -> int:
         return self._spool.waiting
 
+    @property
+    def unwritten(self) -> int:
+        """The number of entries that neither the disk nor the store has."""
+        return len(self._unwritten)
+
     def record_start(self, request: Attempt, call: ApiCall, admission: Admission) -> None:
         """Record a request before it is sent, so that it is known even if this process is killed."""
         request.line = json_bytes(_line(request, call, admission))
@@ -206,9 +211,10 @@ class CallRecorder:
                     self._clean(min(self._clock(), self._started + passed))
                 pause, self.failures = DRAIN_SECONDS, 0
             except Exception as error:  # noqa: BLE001  # a thread that ended here would never drain anything again
-                if not self.failures:
-                    self._report(error)
                 self.failures += 1
+                if self.failures == 1:
+                    with suppress(Exception):  # such as of a log that is closed
+                        self._report(error)
                 pause = min(LONGEST_PAUSE, pause * 2) if stop_by is None else DRAIN_SECONDS
             if stop_by is not None and (self.failures == 0 or time.monotonic() >= stop_by):
                 return

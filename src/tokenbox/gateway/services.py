@@ -163,7 +163,7 @@ class GatewayServices:
         for upstream in self.upstreams:
             upstream.close()
         await asyncio.to_thread(self.traces.close)
-        self.log.write("stopped", spool_files_waiting=left)
+        self.log.write("stopped", spool_files_waiting=left, entries_lost=self.recorder.unwritten)
 
     def reload(self, settings: GatewaySettings) -> None:
         """Use other settings from the next request on. Upstreams keep their connections and slots.
