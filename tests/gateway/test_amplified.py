@@ -634,6 +634,7 @@ def test_a_request_does_not_say_who_pays_or_where_it_runs(key: str) -> None:
         *(b"max_new_tokens=9", b"candidate_count=9", b"speed=fast", b"content_policy_fallbacks=dear"),
         *(b"key=AIza", b"api-key=x", b"api_key=x", b"access_token=x", b"subscription-key=x"),
         *(b"numRetries=3", b"num_retries=3"),
+        *(b"max_tokens%00=9", b"mo%E2%80%8Bdel=dear", b"key%00x=AIza"),
     ],
 )
 def test_a_query_holds_nothing_of_a_body_in_any_notation(query: bytes) -> None:

@@ -250,7 +250,7 @@ def check_query(query: bytes) -> None:
     fields = query.decode("latin-1").replace(";", "&")
     for name, _ in parse_qsl(fields, keep_blank_values=True):
         outer_name = _INNER_NAME.split(name.strip(), 1)[0]
-        field = outer_name.casefold()
+        field = _folded(outer_name)
         if field.replace("-", "_") in _SECRETS:
             raise invalid_request(
                 f"{field} is in the query, which servers write to their logs. "
