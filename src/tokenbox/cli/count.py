@@ -95,8 +95,8 @@ def by_settings(
         return None if model is None else tokenbox.config.current().model_id(model), tokenizer
     config = tokenbox.config.current()
     counter = tokenbox.ctx.counter_of_settings(model, config, ask=ask)
-    own_files = getattr(counter, "tokenizer", None) is None  # they count texts, too, by their name
-    return config.model_id(model), config.tokenizer_for(model) if own_files else counter
+    counts_texts = getattr(counter, "tokenizer", None) is not None  # else its files do, by their name
+    return config.model_id(model), counter if counts_texts else config.tokenizer_for(model)
 
 
 def note_misspelt(model: str | None, tokenizer: object) -> None:
