@@ -270,6 +270,16 @@ def test_whether_the_disk_has_room_is_asked_without_using_any(tmp_path: Path) ->
     spool.close()
 
 
+def test_after_its_end_nothing_is_written_to_a_file_that_has_its_number_now(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.close()
+    with (tmp_path / "other").open("wb"):
+        for late in (spool.check, lambda: spool.append(b"{}")):
+            with pytest.raises(SpoolError):
+                late()
+    assert (tmp_path / "other").read_bytes() == b""
+
+
 @contextmanager
 def room(size: int) -> Iterator[None]:
     """Let files have at most that many bytes, as a full disk does."""

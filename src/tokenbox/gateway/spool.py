@@ -89,6 +89,9 @@ class Spool:
     def close(self) -> None:
         with self._lock:
             _close(self._descriptor)
+            self._descriptor = (
+                -1
+            )  # another file gets its number, and a late entry must not be written to that
             if not self._written:
                 with suppress(OSError):
                     self._path.unlink()
