@@ -35,7 +35,7 @@ _MANY, _SHARE = 3, 4
 # What programs write from a file of the same name beside it.
 _COMPILED: Mapping[str, Collection[str]] = {
     "lua": ("moon", "fnl", "tl", "yue"),
-    "js": ("ts", "tsx", "mts", "coffee", "ls", "res", "purs", "civet"),
+    "js": ("ts", "tsx", "mts", "coffee", "ls", "res", "civet"),
     "mjs": ("mts", "res"),
     "bs.js": ("res", "re", "ml"),
     "res.js": ("res",),
@@ -45,6 +45,8 @@ _COMPILED: Mapping[str, Collection[str]] = {
     "c": ("pyx", "vala"),
     "cpp": ("pyx",),
 }
+# Declarations of TypeScript in a folder of their own. In that folder itself they are of other packages.
+_DECLARED = re.compile(r"((?:.+?/)??)(?:types|typings|dts)/(.+/.+)\.d\.ts", re.DOTALL)
 _LICENSE = re.compile(r"(?:mit-)?(?:licen[cs]e|copying)(?:\.(?:md|txt|rst))?", re.IGNORECASE)
 _WORD = re.compile(rb"[A-Za-z]+")
 
@@ -81,20 +83,15 @@ def copied_repositories(files: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
 def compiled(paths: Collection[str]) -> Iterator[str]:
     """Yield the files that a program wrote from the one beside them, such as ``cart.js`` and ``cart.ts``.
 
-    Declarations of TypeScript may be in a folder of their own, such as ``types/shop/cart.d.ts``.
+    Declarations of TypeScript may be in a folder of their own: ``types/shop/cart.d.ts`` is written from
+    ``shop/cart.ts`` or ``src/shop/cart.ts``.
     """
     known = set(paths)
-    declared = {_end(path, ending) for path in paths for ending in (".ts", ".tsx") if path.endswith(ending)}
     for path in paths:
         stem, _, ending = path.rpartition(".")
         longer, _, before = stem.rpartition(".")
-        for start, kind in ((stem, ending), (longer, f"{before}.{ending}")):
-            if any(f"{start}.{source}" in known for source in _COMPILED.get(kind, ())) or (
-                kind == "d.ts" and "/" in start and _end(path, ".d.ts") in declared
-            ):
-                yield path
-
-
-def _end(path: str, ending: str) -> str:
-    """Return the last two steps of a path, without this ending."""
-    return "/".join(path.removesuffix(ending).rsplit("/", 2)[-2:])
+        starts = [(stem, ending), (longer, f"{before}.{ending}")]
+        if (declared := _DECLARED.fullmatch(path)) is not None:
+            starts += [(f"{declared[1]}{folder}{declared[2]}", "d.ts") for folder in ("", "src/")]
+        if any(f"{start}.{source}" in known for start, kind in starts for source in _COMPILED.get(kind, ())):
+            yield path
