@@ -220,6 +220,11 @@ def test_known_libraries_of_c_are_copied(path: str, folder: str | None) -> None:
     assert copied_repositories([(path, b"")]) == (() if folder is None else (folder,))
 
 
+def test_a_binding_with_a_little_c_is_of_the_project() -> None:
+    binding = [f"lib/zstd/{name}" for name in ("zstd_stubs.c", "zstd.ml", "zstd.mli", "README.md")]
+    assert copied_repositories([(path, b"") for path in binding]) == ()
+
+
 def test_what_lies_among_known_libraries_is_one() -> None:
     def found(*paths: str) -> set[str]:
         return set(copied_repositories([(path, b"") for path in paths]))

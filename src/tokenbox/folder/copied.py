@@ -7,15 +7,17 @@ is ``cart.js`` beside ``cart.ts``.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from tokenbox.folder.languages import kind_of
 
 # Settings of a CI, which work only at the top of a repository, and what is before them.
 _CI = re.compile(
     r"(.+/)(?:\.github/workflows/[^/]+|\.circleci/[^/]+|\.travis\.yml|\.?appveyor\.yml|\.gitlab-ci\.yml)",
     re.DOTALL,
 )
-# Libraries that projects contain in such a folder, where a binding would be in another language.
+# Libraries that projects contain in such a folder. A binding is mostly in another language than C.
 _LIBRARY = re.compile(
     r"((?:.+/)?(?:contrib|libs?|libraries)/(?:angle|asio|assimp|blake[23]\w*|boost|box2d|brotli|bullet3?|bzip2|capstone|"
     r"c-?ares|catch2?|cjson|curl|doctest|duktape|eigen3?|enet|expat|fastlz|fmt(?:lib)?|freetype2?|fribidi|gflags|"
@@ -25,9 +27,10 @@ _LIBRARY = re.compile(
     r"mimalloc|miniaudio|minilua|miniupnpc|miniz|minizip|msgpack\S*|nanopb|nanosvg|nghttp2|nlohmann\S*|oniguruma|"
     r"openssl|pcre2?|physfs|picojson|protobuf|pugixml|quickjs|rapidjson|sdl2?|simdjson|snappy|soloud|spdlog|sqlite|"
     r"stb|tinycthread|tinyobjloader|tinyxml2?|tolua\+*|utf8(?:cpp|proc)|uthash|xxhash|yajl|yaml-cpp|yyjson|"
-    r"zlib(?:-ng)?|zstd)[-_.]?v?[0-9.]*/).+\.(?:c|h|cc|cpp|cxx|hpp)",
+    r"zlib(?:-ng)?|zstd)[-_.]?v?[0-9.]*/).+",
     re.IGNORECASE | re.DOTALL,
 )
+_IN_C = frozenset(("c", "cpp"))
 # Where that many known libraries are, at least one in so many folders, the others are libraries as well. In
 # ``lib/`` there is often code of the project.
 _SHELF = re.compile(r"(((?:.+/)?(?:contrib|libs|libraries)/)[^/]+/).+", re.IGNORECASE | re.DOTALL)
@@ -57,13 +60,14 @@ def copied_repositories(files: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
     ``files``: paths and texts. A part of the project that is also published alone has its license, but for
     the years.
     """
-    libraries: set[str] = set()
+    in_c: Counter[str] = Counter()  # the number of files in C, less those in other languages
     beside: dict[str, set[str]] = defaultdict(set)
     with_ci: set[str] = set()
     licenses: dict[str, set[tuple[bytes, ...]]] = defaultdict(set)
     for path, text in files:
         if (library := _LIBRARY.fullmatch(path)) is not None:
-            libraries.add(library[1])
+            outline = kind_of(path, b"").outline
+            in_c[library[1]] += 0 if outline is None else 1 if outline in _IN_C else -1
         if (shelf := _SHELF.fullmatch(path)) is not None:
             beside[shelf[2]].add(shelf[1])
         if (ci := _CI.fullmatch(path)) is not None:
@@ -71,6 +75,7 @@ def copied_repositories(files: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
         folder, slash, name = path.rpartition("/")
         if _LICENSE.fullmatch(name) is not None:
             licenses[folder + slash].add(tuple(_WORD.findall(text)))
+    libraries = {folder for folder, number in in_c.items() if number > 0}
     for folders in beside.values():
         known = len(folders & libraries)
         if known >= _MANY and known * _SHARE >= len(folders):
