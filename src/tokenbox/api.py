@@ -430,7 +430,9 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     options = folder.PackOptions.of(settled, query, focus=_texts("focus", focus), scorer=scorer)
     said = surveyed.settings.instructions if instructions is None else instructions
     with folder.CountAhead(counter, cache, surveyed.found.size) as ahead:
-        source = folder.read(surveyed, settled, rules=rules, redact=redact, instructions=said, seen=ahead.add)
+        source = folder.read(
+            surveyed, settled, rules=rules, redact=redact, instructions=said, memory=cache, seen=ahead.add
+        )
         return folder.pack_source(
             source, counter, budget, mode, options=options, cache=cache, proof=proof, ahead=ahead
         )

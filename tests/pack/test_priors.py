@@ -247,7 +247,8 @@ def test_a_source_of_a_language_may_need_one_of_another_beside_it() -> None:
     foreign = ["src/Shop.purs", "src/Shop.js"]  # what PureScript imports is written by hand
     of_other_packages = ["kit/lib/index.ts", "app/lib/index.d.ts", "src/cart.ts", "src/types/cart.d.ts"]
     assert not list(compiled([*foreign, *of_other_packages]))
-    assert list(compiled(["web/src/shop/cart.tsx", "web/types/shop/cart.d.ts"])) == ["web/types/shop/cart.d.ts"]
+    declared = "web/types/shop/cart.d.ts"
+    assert list(compiled(["web/src/shop/cart.tsx", declared])) == [declared]
 
 
 def test_a_pack_shows_the_source_of_what_was_compiled_and_of_what_uses_a_library(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_cla
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tokenbox
 from tokenbox.folder import secrets
 from tokenbox.folder.redacted import without_secrets
 from tokenbox.folder.secret_shapes import CONTEXTS, KEYS
@@ -244,6 +245,19 @@ def test_what_has_no_secret_is_searched_once(tmp_path: Path) -> None:
         for content, path in ((contents[1] + b"\n", "a.py"), (contents[1], "b.py")):
             without_secrets(content, path, memory)
             assert searched.call_args.args == (content, path)  # what is a secret depends on the name
+
+
+def test_a_program_searches_once_as_well(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n" * 99, encoding="utf-8")
+    for searched in (["a.py"], []):
+        with (
+            StoredCounts(tmp_path) as memory,
+            patch("tokenbox.folder.redacted.redact", side_effect=redact) as search,
+        ):
+            tokenbox.pack(folder, 1_000, model="gpt-4o", cache=memory)
+        assert [call.args[1] for call in search.call_args_list if call.args[0]] == searched
 
 
 def test_no_text_of_a_file_is_kept_for_its_secrets(tmp_path: Path) -> None:
