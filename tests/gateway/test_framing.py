@@ -43,6 +43,9 @@ REFUSED = {
     "an empty coding": post(b"transfer-encoding: ,chunked\r\n", body=CHUNKS),
     "two codings": post(b"transfer-encoding: identity\r\n", CHUNKED, body=CHUNKS),
     "chunks twice": post(CHUNKED, CHUNKED, body=CHUNKS),
+    "chunks in HTTP/1.0": post(
+        CHUNKED, b"connection: keep-alive\r\n", body=CHUNKS, line=b"POST /first HTTP/1.0"
+    ),
     "a folded header": post(LENGTH, b"x: a\r\n b\r\n"),
     "lines that end with LF": post(LENGTH).replace(b"\r\n", b"\n"),
     "a CR within a header": post(LENGTH, b"x: a\rb: c\r\n"),

@@ -116,8 +116,8 @@ class BoundedProtocol(HttpToolsProtocol):
             return "this is neither a tunnel nor is there another protocol to upgrade to"
         if len(hosts) != 1 and (hosts or version == "1.1"):
             return f"a request has one Host header, not {len(hosts)}"
-        if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
-            return "the only Transfer-Encoding is chunked"
+        if codings and (version != "1.1" or [coding.strip().lower() for coding in codings] != [b"chunked"]):
+            return "the only Transfer-Encoding is chunked, of HTTP/1.1"
         return None
 
     def on_body(self, body: bytes) -> None:
