@@ -371,8 +371,9 @@ def _contexts() -> tuple[tuple[str, re.Pattern[bytes]], ...]:
 
 
 @cache
-def _any_context() -> re.Pattern[bytes]:
-    return re2.compile("|".join(f"(?:{pattern})" for _, pattern in CONTEXTS.values()).encode())  # type: ignore[no-any-return]
+def _contexts_in() -> re2.Set:
+    """Return what finds in a line the numbers of the contexts that it has."""
+    return _set_of((pattern for _, pattern in CONTEXTS.values()), any_case=False)
 
 
 def _by_file(path: str) -> re.Pattern[bytes] | None:
@@ -386,7 +387,7 @@ def _needs_detectors(line: str, path: str, *, keys_only: bool = False) -> bool:
     data = line.encode("utf-8", "surrogateescape")
     if any(_key(kind).search(line) for kind in _kinds_in(data)):
         return True
-    if not keys_only and _any_context().search(data) is not None:
+    if not keys_only and _contexts_in().Match(data):
         return True
     detectors = _detectors_in().Match(data) or ()
     if not detectors:
@@ -427,9 +428,9 @@ def _line_filter() -> re.Pattern[bytes]:
     return _without_case([*DETECTORS.values(), *ours])
 
 
-def _set_of(patterns: Iterable[str]) -> re2.Set:
+def _set_of(patterns: Iterable[str], *, any_case: bool = True) -> re2.Set:
     """Return what finds in a line the numbers of the patterns that match."""
-    found = re2.Set.SearchSet(_ignoring_case())
+    found = re2.Set.SearchSet(_options(any_case=any_case))
     for pattern in patterns:
         found.Add(pattern)
     found.Compile()
@@ -442,12 +443,12 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[bytes]:
 
 
 def _without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
-    return re2.compile("|".join(patterns).encode(), _ignoring_case())  # type: ignore[no-any-return]
+    return re2.compile("|".join(patterns).encode(), _options())  # type: ignore[no-any-return]
 
 
-def _ignoring_case() -> re2.Options:
+def _options(*, any_case: bool = True) -> re2.Options:
     options = re2.Options()
-    options.case_sensitive = False
+    options.case_sensitive = not any_case
     options.never_nl = True
     options.max_mem = _MAX_STATES
     return options
@@ -490,8 +491,8 @@ def _known_shapes(
         value = own[1].decode()  # re2 matches valid UTF-8 only
         if not made_up.is_placeholder(value):
             yield _Finding("Credentials", value)
-    for kind, context in () if in_test or keys_only or not _any_context().search(data) else _contexts():
-        at = 0
+    for number in () if in_test or keys_only else _contexts_in().Match(data) or ():
+        (kind, context), at = _contexts()[number], 0
         while found := context.search(data, at):
             group = found.lastindex or 0
             at, value = found.end(), found[group].decode()
