@@ -226,6 +226,19 @@ def test_the_first_filter_lets_through_what_the_second_does(text: str) -> None:
     assert not line or suspicious(secrets._first_filter(), line)  # noqa: SLF001  # what is tested
 
 
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("shop login -p {}", "k3Vq9ZtR"),
+        ('Search( "{}")', "k3Vq9ZtR1mXw7LpD5nBs8Yc2Hf6Jg4Ta"),
+        ('connect("shop-eu",  "{}")', "k3Vq9ZtR1mXw7LpD5nBs8Yc2Hf6Jg4Ta"),
+        ('{{"d": "{}"}}', "k3V+q9/R1mXw7LpD5nBs8Yc2Hf6Jg4Tak3Vq9ZtR1mX"),
+    ],
+)
+def test_the_filters_let_through_all_that_a_context_may_be(line: str, value: str) -> None:
+    assert value.encode() not in redact(line.format(value).encode(), "a.sh")[0]
+
+
 def suspicious(filters: tuple[re.Pattern[bytes], ...], line: str) -> bool:
     return any(pattern.search(line.encode()) for pattern in filters)
 

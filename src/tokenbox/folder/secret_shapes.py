@@ -349,21 +349,21 @@ CONTEXTS = {
     ),
     "Secret In An Address": (r"://[\w-]{20,}(?::[\w-]*)?@", r"://([\w-]{20,})(?::[\w-]*)?@[\w.-]"),
     "Secret Of An Option": (
-        r"\slogin\s.*\s-p\s|\s-u\s\S+\s+-p\s",
+        r"\slogin\s(?:.*\s)?-p\s|\s-u\s\S+\s+-p\s",
         (
             r"(?:\slogin|\s(?:-u|--user(?:name)?)[ =]\S+)\s(?:[^;&|]*\s)?-p\s+[\"']?"
             r"([A-Za-z0-9_+/=.~%@!^*#-]{8,})"
         ),
     ),
     "Argument Of A Client": (
-        r"(?:client|search|connect|login|auth|init)\([\"'](?:\w+[\"'], [\"'])?[a-z0-9]{8}",
+        r"(?:client|search|connect|login|auth|init)\(\s*[\"'](?:[\w.-]{1,40}[\"'],\s*[\"'])?[a-z0-9]{8}",
         (
             r"(?i:client|search|connect|login|auth|init)\(\s*[\"'](?:[\w.-]{1,40}[\"'],\s*[\"'])?"
             r"([A-Za-z0-9]{32,})[\"']"
         ),
     ),
     "Part Of A Private Key": (
-        r"\"(?:d[pq]?|p|qi?|k)\":\s*\"[\w-]{8}|<(?:d[pq]?|p|q|inverseq)>[\w+/]{8}",
+        r"(?:\"(?:d[pq]?|p|qi?|k)\":\s*\"|<(?:d[pq]?|p|q|inverseq)>)[\w+/=-]{8}",
         r"(?:\"(?:d[pq]?|p|qi?|k)\":\s*\"|<(?:D[PQ]?|P|Q|InverseQ)>)([A-Za-z0-9_+/=-]{40,})[\"<]",
     ),
     # ``ENV`` of Docker, and ``set -x`` of fish.
