@@ -18,7 +18,7 @@ from tokenbox.compose.requests import Count, count_by, with_unseen
 from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.compose.sections import layout as compose_layout
 from tokenbox.content.message import InvalidMessage
-from tokenbox.content.request import costly_fields, read_request
+from tokenbox.content.request import checked_fields, read_request
 from tokenbox.content.tool_objects import as_schemas, json_schema_of
 from tokenbox.counters import (
     Counts,
@@ -180,9 +180,7 @@ def _with_form(fields: Mapping[str, object] | None, response_format: object) -> 
             f"not {named:.60}."
         )
     form = {} if response_format is None else {"response_format": response_format}
-    given = {} if fields is None else fields
-    costly_fields(given)  # raises
-    return {**given, **form} or None
+    return {**checked_fields({} if fields is None else fields), **form} or None
 
 
 def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the model and proof

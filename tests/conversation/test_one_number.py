@@ -15,6 +15,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import BaseModel
 
 import tokenbox
 from tests.cli.transcript import CommandLine
@@ -482,12 +483,39 @@ def test_functions_among_the_fields_are_tools(name: str) -> None:
     assert (conversation.estimate_tokens(), conversation.exact) == expected
 
 
+class Forecast(BaseModel):
+    town: str
+
+
+class ToolObject:
+    name, description, args_schema = "forecast", "Says how warm it will be.", Forecast
+
+
+def test_objects_anywhere_in_a_request_are_sent_as_their_schemas() -> None:
+    """A class as the form of the answer, and objects of tools: in options, among the fields, in a request."""
+    objects: dict[str, Any] = {"functions": [ToolObject()], "response_format": Forecast}
+    expected = tokenbox.count(HI, "gpt-4o", tools=[ToolObject()], response_format=Forecast)
+    body: dict[str, Any] = {"messages": HI, **objects}
+    assert tokenbox.count(body, "gpt-4o") == expected
+    assert ctx.enforce("gpt-4o", body, max_ctx=999).why.verdict.count == expected
+    conversation = Conversation("", "gpt-4o", fields=objects)
+    conversation.extend(HI)
+    assert (conversation.estimate_tokens(), conversation.exact) == figure(expected)
+    evidence: list[Any] = []
+    assert tokenbox.fit(HI, None, model="gpt-4o", fields=objects, proof=evidence.append).count == expected
+    # What a replay needs is in the evidence, not in the program that made it.
+    assert json.loads(json.dumps(evidence[0].arguments["fields"]))["functions"][0]["name"] == "forecast"
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {"system": "You know the sea."},
         {"system": [{"type": "text", "text": "You know", "cache_control": {"type": "ephemeral"}}]},
         {"instructions": "You know the sea.", "text": {"verbosity": "low"}},
+        {"system": ""},
+        {"system": [{"type": "text", "text": ""}]},
+        {"instructions": "", "text": {"verbosity": "low"}},
     ],
 )
 @pytest.mark.parametrize("model", ["gpt-4o", "claude-sonnet-4-5", None])
@@ -496,8 +524,7 @@ def test_a_system_prompt_among_the_fields_is_one(fields: dict[str, Any], model: 
     tokenizer = None if model else "o200k_base"
     count = tokenbox.count({key: HI, **fields}, model, tokenizer=tokenizer)
     fitted = tokenbox.fit(HI, None, tokenizer, model=model, fields=fields)
-    assert figure(fitted.count) == figure(count)
-    assert fitted.count.at_most >= count.total
+    assert fitted.count == count
     conversation = Conversation("", model or tokenizer, fields=fields)
     conversation.extend(HI)
     assert (conversation.estimate_tokens(), conversation.exact) == figure(count)

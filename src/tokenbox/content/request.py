@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from tokenbox.content.items import Item, as_converted, read_items
+from tokenbox.content.items import Item, read_items
 from tokenbox.content.message import (
     Frozen,
     InvalidMessage,
@@ -20,7 +20,7 @@ from tokenbox.content.message import (
     thaw,
 )
 from tokenbox.content.parts import texts_in
-from tokenbox.content.tool_objects import functions_in
+from tokenbox.content.tool_objects import as_schemas, functions_in, json_schema_of
 from tokenbox.integers import whole
 
 
@@ -143,7 +143,7 @@ def read_request(
     """
     if not isinstance(value, Mapping):
         return Request.of_items(read_items(value, strict=strict), tools, fields)
-    body: dict[str, Any] = {**value, **_checked_fields({} if fields is None else fields)}
+    body: dict[str, Any] = {**value, **checked_fields({} if fields is None else fields)}
     if tools is not None:
         body["tools"] = tools
     return _of_body(body, api or _api_of(body), strict=strict)
@@ -168,13 +168,14 @@ def beside_items(
     The system prompt is in the fields ``system`` or ``instructions``; the others are :func:`costly_fields`.
     Raises :class:`InvalidMessage`.
     """
-    given = _checked_fields({} if fields is None else fields)
+    given = checked_fields({} if fields is None else fields)
     if not given:
         return (), tools, Object()
-    prompts = {key: _system(given.get(key), key) for keys in _SYSTEM.values() for key in keys}
-    shown = {key for key, messages in prompts.items() if messages}
-    head = tuple(as_converted(Item(tuple(prompts[key])), {key: given[key]}) for key in sorted(shown))
-    others = {key: value for key, value in given.items() if key not in {"functions", *shown}}
+    keys = sorted(key for keys in _SYSTEM.values() for key in keys)
+    prompts = [_system(given[key], key) for key in keys if given.get(key) is not None]
+    # Its texts are all that it can show, so that there is nothing to count beside them.
+    head = tuple(Item(tuple(prompt), verbatim=False, raw="") for prompt in prompts)
+    others = {key: value for key, value in given.items() if key not in {"functions", *keys}}
     return head, with_functions(tools, given.get("functions")), costly_fields(others)
 
 
@@ -211,13 +212,20 @@ def in_parts(body: Mapping[str, Any]) -> RequestParts:
 
 def costly_fields(body: Mapping[str, object]) -> Object:
     """Return :func:`costly` of a request's fields, frozen. Raises ``InvalidMessage``."""
-    return freeze_object(costly(_checked_fields(body)), "request")
+    return freeze_object(costly(checked_fields(body)), "request")
 
 
-def _checked_fields(fields: Mapping[str, object]) -> Mapping[str, object]:
+def checked_fields(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields with the schemas of ``functions`` and of classes of Pydantic.
+
+    Raises :class:`InvalidMessage` if they are no mapping.
+    """
     if not isinstance(fields, Mapping):
         raise InvalidMessage(f"the fields of a request are a mapping, not {type(fields).__name__}.")
-    return fields
+    return {
+        key: as_schemas(value) if key == "functions" else json_schema_of(value)
+        for key, value in fields.items()
+    }
 
 
 def costly(body: Mapping[str, Any]) -> dict[str, Any]:

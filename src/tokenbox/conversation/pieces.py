@@ -227,9 +227,8 @@ class PieceSession:
 
     def count(self) -> Count:
         if self._count is None:
-            last = next(reversed(self._last.values()), None)
-            if not self._last and self._head:
-                last = self._head[-1].messages[-1]
+            head = [message for item in self._head for message in item.messages]
+            last = next(reversed(self._last.values()), head[-1] if head else None)
             window = PartCost(self._total, self._at_most, not self._inexact)
             self._count = self._counter.whole([*self._fixed, window], last)
         return self._count
