@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,13 +16,13 @@ from tests.providers.fake import head_of, raw, serving, sse
 from tests.waiting import SECONDS
 from tokenbox.caching.changes import marked
 from tokenbox.cli.streams import OutputFailed
+from tokenbox.content.message import InvalidMessage
 from tokenbox.shell import mcp_tools
 from tokenbox.shell.loop import take
-from tokenbox.shell.mcp_tools import _name
+from tokenbox.shell.mcp_tools import _list, _name
 from tokenbox.shell.screen import Approval
 
 if TYPE_CHECKING:
-    import asyncio
     from pathlib import Path
 
     from tests.llama.server import StartLlama
@@ -490,3 +493,30 @@ def test_tools_of_one_server_have_names_of_their_own() -> None:
     for tool in ("a.b", "a_b", "a b", long, f"{long}y"):
         taken.append(_name("s", tool, taken))
     assert taken == ["s__a_b", "s__a_b_2", "s__a_b_3", f"s__{'x' * 61}", f"s__{'x' * 59}_2"]
+
+
+@pytest.mark.slow
+def test_a_server_that_prints_beside_its_messages_does_not_disturb_a_conversation(tmp_path: Path) -> None:
+    """In a process of its own: pytest handles what libraries log."""
+    (tmp_path / "noisy.py").write_text(f"print('starting', flush=True)\n{MCP_SERVER}")
+    program = (
+        "import sys; from tokenbox.shell.mcp_tools import McpTools; servers = McpTools();"
+        "print(*(tool.name for tool in servers.connect('s', f'{sys.executable} noisy.py', {}, '.')));"
+        "servers.close()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("s__add\n", "", 0)
+
+
+def test_a_server_whose_tools_could_not_be_sent_is_refused_when_it_is_connected() -> None:
+    """Else each later question would fail, and none would say which server is to blame."""
+    schema = {"type": "object", "properties": {"a": {"maximum": float("inf")}}}
+    tool = SimpleNamespace(name="f", description="", input_schema=schema)
+
+    async def list_tools(*, cursor: str | None) -> SimpleNamespace:  # as a client's
+        return SimpleNamespace(tools=[tool], next_cursor=cursor)
+
+    with pytest.raises(InvalidMessage, match="maximum is inf, which is not JSON"):
+        asyncio.run(_list("s", SimpleNamespace(list_tools=list_tools)))

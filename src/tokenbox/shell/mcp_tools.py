@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from tokenbox.content.message import checked_tools
 from tokenbox.errors import MissingExtra, needing
 from tokenbox.providers.blocking import wait_for
 from tokenbox.shell.errors import BadArguments, McpFailed, NoSuchItem
@@ -104,6 +106,8 @@ class McpTools:
     async def _connect(self, name: str, where: str, variables: Mapping[str, str], folder: str) -> _Connection:
         with needing("connecting tool servers", "mcp"):
             from mcp import Client  # slow to import
+        # Without a handler, Python would print what the SDK logs of a server's bad lines, with tracebacks.
+        logging.getLogger("mcp").addHandler(logging.NullHandler())
         ready: asyncio.Future[_Connection] = asyncio.get_running_loop().create_future()
         leave = asyncio.Event()
 
@@ -158,6 +162,7 @@ async def _list(server: str, client: Any) -> tuple[McpTool, ...]:
         cursor = page.next_cursor
         if not cursor:
             break
+    checked_tools([tool.schema for tool in tools.values()])  # raises: no question could be asked with NaN
     return tuple(tools.values())
 
 
