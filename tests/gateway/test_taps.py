@@ -216,3 +216,10 @@ def test_a_usage_that_is_nested_deeply_breaks_no_stream() -> None:
     out, tap = relayed(deep + deep + USAGE + END, [], hide_usage=False)
     assert out.endswith(END)
     assert tap.usage == Usage.reported(7, 3)
+
+
+def test_the_mark_of_utf_8_before_a_stream_hides_nothing() -> None:
+    """Its first event has the usage here; the gateway's key goes into the next one that has a place."""
+    out, tap = relayed(b"\xef\xbb\xbf" + USAGE + END, [1, 5], hide_usage=False)
+    assert out == b"\xef\xbb\xbf" + USAGE + END
+    assert (tap.usage, tap.whole) == (Usage.reported(7, 3), True)

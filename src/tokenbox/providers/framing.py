@@ -100,7 +100,7 @@ def check_size(size: int, limit: int) -> None:
 def message_of(frame: bytes) -> StreamMessage | None:
     """Parse a frame; None for a comment or a frame without data."""
     event, data = b"", []
-    for line in _LINE.split(frame):
+    for line in _LINE.split(frame.removeprefix(_BYTE_ORDER_MARK)):
         name, _, value = line.partition(b":")
         if name == b"error":  # older versions of llama.cpp
             event, name = b"error", b"data"
@@ -117,7 +117,7 @@ def data_of(frame: bytes) -> bytes | None:
     """Return the data of a frame as bytes, with lines joined by LF; None if it has none."""
     lines = [
         line[6:] if line.startswith(b"data: ") else line[5:]
-        for line in _LINE.split(frame)
+        for line in _LINE.split(frame.removeprefix(_BYTE_ORDER_MARK))
         if line.startswith(b"data:")
     ]
     return b"\n".join(lines) if lines else None
@@ -134,22 +134,16 @@ class ServerSentEvents:
 
     def __init__(self, limit: int) -> None:
         self._frames = Frames(limit)
-        self._is_first = True
 
     def feed(self, piece: bytes) -> Iterator[StreamMessage]:
         for whole in self._frames.feed(piece):
-            message = self._read(whole)
+            message = message_of(whole)
             if message is not None:
                 yield message
 
     def close(self) -> list[StreamMessage]:
-        message = self._read(self._frames.rest())
+        message = message_of(self._frames.rest())
         return [] if message is None else [message]
-
-    def _read(self, whole: bytes) -> StreamMessage | None:
-        if self._is_first:
-            self._is_first, whole = False, whole.removeprefix(_BYTE_ORDER_MARK)
-        return message_of(whole)
 
 
 class JsonLines:
