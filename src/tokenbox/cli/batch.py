@@ -17,7 +17,7 @@ from tokenbox.batch.plan import Decisions, Task
 from tokenbox.batch.shards import RowFormat, Sharded
 from tokenbox.batch.work import Event, Mark, ShardRecord
 from tokenbox.cli import clock, terminal
-from tokenbox.cli.count import note_misspelt
+from tokenbox.cli.counter_options import note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, RECLAIM, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one, report
 from tokenbox.cli.proving import PROOF, PROOF_DIR, proving

@@ -15,7 +15,7 @@ from typing import Any
 import tokenbox
 from tokenbox.cli import terminal
 from tokenbox.cli.chat import chat_in
-from tokenbox.cli.count import DEFAULT_TOKENIZER, by_settings, note_misspelt
+from tokenbox.cli.counter_options import DEFAULT_TOKENIZER, by_settings, note_misspelt
 from tokenbox.cli.options import AS_JSON, argument, flag, option
 from tokenbox.cli.outcome import Exit, only_one
 from tokenbox.cli.streams import read_text, write_error, write_record, write_text

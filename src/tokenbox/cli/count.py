@@ -9,9 +9,9 @@ from typing import Any
 
 import tokenbox
 from tokenbox import counters
-from tokenbox.catalog.names import bare_name
 from tokenbox.cli import terminal
 from tokenbox.cli.chat import chat_in, note_unseen, why_no_chat
+from tokenbox.cli.counter_options import ENGINE_OPTION, by_settings, named_tokenizer, note_misspelt
 from tokenbox.cli.options import AS_JSON, argument, option
 from tokenbox.cli.outcome import Exit, UsageProblem, report
 from tokenbox.cli.streams import STDIN, read_text, shown_name, write_error, write_record
@@ -20,11 +20,6 @@ from tokenbox.errors import TokenboxError
 from tokenbox.render.lines import printable
 from tokenbox.tokenizers import registry
 from tokenbox.tokenizers.protocol import Engine, Tokenizer, TokenizerIdentity
-
-DEFAULT_TOKENIZER = "o200k_base"
-
-
-ENGINE_OPTION = option("--engine", "For byte-pair vocabularies; fast needs the extra `fast`.", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,46 +76,6 @@ def count(
         if failed.error is not None:
             report(failed.error)
     return Exit.BAD_INPUT if any(c.error is not None for c in counts) else Exit.OK
-
-
-def by_settings(
-    model: str | None, tokenizer: str | None, *, ask: bool = True
-) -> tuple[str | None, counters.Counts | None]:
-    """Return the id of a model and its counter: that of the option, else that of the settings.
-
-    If the settings name a server for the model, the counter is the one of ``tokenbox estimate``, which may
-    ``ask`` the server.
-    """
-    if model is None or tokenizer is not None:
-        return None if model is None else tokenbox.config.current().model_id(model), tokenizer
-    config = tokenbox.config.current()
-    counter = tokenbox.ctx.counter_of_settings(model, config, ask=ask)
-    counts_texts = getattr(counter, "tokenizer", None) is not None  # else its files do, by their name
-    return config.model_id(model), counter if counts_texts else config.tokenizer_for(model)
-
-
-def note_misspelt(model: str | None, tokenizer: object) -> None:
-    """Report a model that is unknown but spelt nearly as a known one: its tokens are estimated."""
-    if model is None or tokenizer is not None:
-        return
-
-    if tokenbox.catalog.model(model, configured=tokenbox.config.current().catalog_limits()):
-        return
-    near = next(iter(tokenbox.catalog.nearest(model, 1)), None)
-    of_family = tokenbox.catalog.tokenizer_family(model) is not None
-    if of_family and (near is None or bare_name(near) != bare_name(model)):
-        return  # a model that is made from another, or a new one
-    if near is not None:
-        name = printable(model[:80])
-        write_error(f"note: no model is called {name}, so its tokens are estimated. Did you mean {near}?\n")
-
-
-def named_tokenizer(model: str | None, tokenizer: counters.Counts | None, engine: Engine) -> Tokenizer:
-    """Return the tokenizer for these options; the default is o200k_base."""
-    name = DEFAULT_TOKENIZER if tokenizer is None and model is None else tokenizer
-    if model is None and (registry.is_builtin(name) or str(name).startswith(registry.FILE_PREFIX)):
-        return registry.get(str(name), engine=engine)
-    return counters.text_counter(model, name)
 
 
 def _count_file(

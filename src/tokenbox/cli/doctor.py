@@ -14,7 +14,8 @@ import tokenbox
 from tokenbox import counters
 from tokenbox.__about__ import DISTRIBUTION, __version__
 from tokenbox.cli import terminal
-from tokenbox.cli.count import by_settings, needs_vocabulary
+from tokenbox.cli.count import needs_vocabulary
+from tokenbox.cli.counter_options import by_settings
 from tokenbox.cli.options import AS_JSON, argument
 from tokenbox.cli.outcome import Exit
 from tokenbox.cli.streams import write_record

@@ -8,7 +8,7 @@ from typing import Any
 import tokenbox
 from tokenbox.cli import streams, terminal
 from tokenbox.cli.chat import Chat, note_unseen, read_chat
-from tokenbox.cli.count import by_settings, note_misspelt
+from tokenbox.cli.counter_options import by_settings, note_misspelt
 from tokenbox.cli.options import argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, proving

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import tokenbox
 from tokenbox.cli import streams, terminal
-from tokenbox.cli.count import by_settings
+from tokenbox.cli.counter_options import by_settings
 from tokenbox.cli.options import ALLOW_OUTSIDE, MODEL, OWN_TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem
 from tokenbox.render.lines import printable

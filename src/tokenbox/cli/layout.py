@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import tokenbox
 from tokenbox.cli import streams, terminal
-from tokenbox.cli.count import by_settings, note_misspelt
+from tokenbox.cli.counter_options import by_settings, note_misspelt
 from tokenbox.cli.options import ALLOW_OUTSIDE, OUTPUT, OWN_TOKENIZER, RECLAIM, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one
 from tokenbox.cli.proving import PROOF, PROOF_DIR, PROOF_TEXTS, Prover, asks_for_proof, proving

@@ -10,7 +10,7 @@ import typer
 
 import tokenbox
 from tokenbox.cli import streams, terminal
-from tokenbox.cli.count import DEFAULT_TOKENIZER
+from tokenbox.cli.counter_options import DEFAULT_TOKENIZER
 from tokenbox.cli.options import AS_JSON, OUTPUT, argument, flag, option
 from tokenbox.cli.outcome import UsageProblem, group
 from tokenbox.compose.blocks import BlockLayout, Verbosity, render_blocks

@@ -18,7 +18,7 @@ from tokenbox import folder as packing
 from tokenbox.__about__ import DISTRIBUTION
 from tokenbox.cli import streams, terminal
 from tokenbox.cli.clipboard import copy
-from tokenbox.cli.count import ENGINE_OPTION, by_settings, named_tokenizer, note_misspelt
+from tokenbox.cli.counter_options import ENGINE_OPTION, by_settings, named_tokenizer, note_misspelt
 from tokenbox.cli.disk_usage import show_usage, usage_of
 from tokenbox.cli.options import OUTPUT, TOKENIZER, argument, flag, option
 from tokenbox.cli.outcome import Exit, UsageProblem, only_one, report, reporting

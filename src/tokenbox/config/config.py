@@ -13,13 +13,13 @@ from tokenbox.config.keys import ANY, KEYS, KeyName, key_of, key_text
 from tokenbox.config.reading import name_of, unknown_key
 from tokenbox.config.servers import kept_answer
 from tokenbox.config.setting import Level, Origin, Setting, setting_text
-from tokenbox.models import Counting, Stated, is_openai
 from tokenbox.tokenizers.ownership import FAMILIES
 
 if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
+    from tokenbox.models import Counting, Stated
 
 _DEFAULT = Origin(Level.DEFAULT)
 _RATES = ("input", "output", "cached_input", "cache_write", "cache_write_1h")
@@ -166,6 +166,8 @@ class Config:
 
     def stated(self, model: str | None) -> Stated:
         """Return the figures in the settings for a model (an id, a NAME of ``[models.NAME]``), or for any."""
+        from tokenbox.models import Stated  # its counters take long to load
+
         found = self._policy([] if model is None else self._entries(model))
         window, headroom = found["max_ctx"], found["headroom"]
         # A general setting only limits the window of a model; a flag states the window of this model.
@@ -185,6 +187,8 @@ class Config:
 
     def counting(self, model: str | None) -> Counting:
         """Return the settings for counting with a model."""
+        from tokenbox.models import Counting, is_openai  # as in `stated`
+
         connection = None if model is None else self.connection(model)
         return Counting(
             named=None if model is None else self.policy_for(model).tokenizer,
