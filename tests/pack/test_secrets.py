@@ -230,6 +230,7 @@ def test_the_first_filter_lets_through_what_the_second_does(text: str) -> None:
     ("line", "value"),
     [
         ("shop login -p {}", "k3Vq9ZtR"),
+        ("shop --username=bob -v -p {}", "k3Vq9ZtR1mXw"),
         ('Search( "{}")', "k3Vq9ZtR1mXw7LpD5nBs8Yc2Hf6Jg4Ta"),
         ('connect("shop-eu",  "{}")', "k3Vq9ZtR1mXw7LpD5nBs8Yc2Hf6Jg4Ta"),
         ('{{"d": "{}"}}', "k3V+q9/R1mXw7LpD5nBs8Yc2Hf6Jg4Tak3Vq9ZtR1mX"),

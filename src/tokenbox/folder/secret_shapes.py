@@ -349,7 +349,7 @@ CONTEXTS = {
     ),
     "Secret In An Address": (r"://[\w-]{20,}(?::[\w-]*)?@", r"://([\w-]{20,})(?::[\w-]*)?@[\w.-]"),
     "Secret Of An Option": (
-        r"\slogin\s(?:.*\s)?-p\s|\s-u\s\S+\s+-p\s",
+        r"\s(?:login|(?:-u|--user(?:name)?)[ =]\S+)\s(?:.*\s)?-p\s",
         (
             r"(?:\slogin|\s(?:-u|--user(?:name)?)[ =]\S+)\s(?:[^;&|]*\s)?-p\s+[\"']?"
             r"([A-Za-z0-9_+/=.~%@!^*#-]{8,})"
