@@ -51,7 +51,7 @@ def descendants() -> dict[int, str]:
         above = pid
         while above in parents and above != os.getpid():
             above = parents[above]
-        if above == os.getpid() != pid:
+        if above == os.getpid() != pid and pid in lines:  # it may have ended between the two files
             found[pid] = lines[pid]
     return found
 

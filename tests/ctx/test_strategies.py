@@ -21,7 +21,7 @@ from tokenbox.policy.strategies import Ranking
 from tokenbox.tokenizers.registry import of_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -74,6 +74,15 @@ def test_a_strategy_is_found_by_module_and_by_setting(project: Path, monkeypatch
     assert cut.plan.text == "b" * 90
 
 
+@pytest.fixture
+def _installed() -> Iterator[None]:
+    """The list of installed packages is read again before and after a test that installs one."""
+    entry_points_of.cache_clear()
+    yield
+    entry_points_of.cache_clear()
+
+
+@pytest.mark.usefixtures("_installed")
 def test_an_installed_strategy_is_found_by_its_entry_point(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
