@@ -160,16 +160,15 @@ def test_by_http(project: Path) -> None:
                 assert message is None
                 steps.append((progress, total))
 
+            wanted = tokenbox.pack(project, 500, "cart_7", model="gpt-4o").text
             with anyio.fail_after(SECONDS):
-                while (
-                    not steps or steps[-1][0] != steps[-1][1]
-                ):  # a client on a busy machine may miss the last
+                while not steps or steps[-1][0] != steps[-1][1]:  # on a busy machine a client misses the last
                     result = await client.call_tool(
                         "pack",
                         {"path": ".", "budget": 500, "query": "cart_7", "model": "gpt-4o"},
                         progress_callback=told,
                     )
-            assert result.content[0].text == tokenbox.pack(project, 500, "cart_7", model="gpt-4o").text  # type: ignore[union-attr]
+                    assert result.content[0].text == wanted  # type: ignore[union-attr]
             assert await failure(client, "pack", path="..") == "outside_roots"
             blocks = await call(client, "pack", path=".", max_tokens=300, budget=400, model="gpt-4o")
             rest = await call(client, "expand", handle=note(blocks)["rest"]["handle"])
