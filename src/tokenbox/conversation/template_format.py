@@ -113,8 +113,8 @@ class TemplateFormat(CountsMedia):
     def count_request(self, request: Request) -> Count:
         """Return the count of the request. Raises ``TemplateError`` if the server would refuse it.
 
-        If the template does more for these messages than the sandbox lets it, the count is an estimate
-        without an upper bound, as nobody knows how much text it would write.
+        If the template does more for these messages than the sandbox allows, the count is an estimate. It has
+        no upper bound, as the template could write any number of tokens.
         """
         if request.prompts:
             return self._count_prompts(request)
