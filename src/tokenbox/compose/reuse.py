@@ -38,12 +38,14 @@ class Measured(Generic[T]):
 
     def at(self, indices: Sequence[int]) -> list[T]:
         """Return the values of the texts at ``indices``."""
-        values: list[Any] = self._values
-        missing = [i for i in indices if values[i] is None]
-        if missing:
+        values = self._values
+        found: list[Any] = list(map(values.__getitem__, indices))
+        if None in found:
+            missing = [i for i, value in zip(indices, found, strict=True) if value is None]
             for i, value in zip(missing, self._measure(missing), strict=True):
                 values[i] = value
-        return list(map(values.__getitem__, indices))
+            found = list(map(values.__getitem__, indices))
+        return found
 
     def all(self) -> list[T]:
         return self.at(range(len(self._values)))

@@ -21,16 +21,13 @@ def utf8(text: str) -> bytes:
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise the error of :func:`utf8` for a text that has no UTF-8 bytes.
-
-    ASCII is not encoded for that. UTF-16 refuses the same texts, in a third of the time.
-    """
+    """Raise the error of :func:`utf8` for a text that has no UTF-8 bytes. ASCII is not encoded for that."""
     try:
-        for text in filterfalse(str.isascii, texts):
-            text.encode("utf-16-le")
-    except (UnicodeEncodeError, TypeError):  # a TypeError: not all are texts
-        for text in texts:
-            utf8(text)
+        others: Sequence[str] = list(filterfalse(str.isascii, texts))
+    except TypeError:  # not all are texts
+        others = texts
+    for text in others:
+        utf8(text)
 
 
 def refusal(text: object, error: Exception) -> TokenizerError:
