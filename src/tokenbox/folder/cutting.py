@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from itertools import starmap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenbox.content.lenses import (
@@ -33,12 +32,11 @@ from tokenbox.content.lenses.languages import BY_NAME
 from tokenbox.content.lenses.outline import Signature, is_namespace
 from tokenbox.folder import pieces
 from tokenbox.folder.pieces import shape
+from tokenbox.folder.rules import digest_of_rules
 from tokenbox.worth import defined, documents, notices
 from tokenbox.worth.documents import PieceSpan
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from tokenbox.tokenizers.cache import CountCache
 
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
@@ -169,29 +167,13 @@ def _rules(language: str) -> bytes | None:
     """Return a digest of the code that cuts files; None if its source or version is unknown."""
     if not syntax.works(language):
         return None
-    digest = hashlib.sha256(language.encode())
-    try:
-        for module in BY_NAME[language].modules:
-            name = module.replace("_", "-")
-            digest.update(f"{name} {version(name)}\n".encode())
-        digest.update(_source_of(CUT_RULES))
-    except (OSError, PackageNotFoundError):
-        return None
-    return digest.digest()
-
-
-def _source_of(modules: Iterable[ModuleType]) -> bytes:
-    """Return the source of the modules and of this one."""
-    files = [__file__, *(str(module.__file__) for module in modules)]
-    return b"".join(Path(file).read_bytes() for file in files)
+    packages = [module.replace("_", "-") for module in BY_NAME[language].modules]
+    return digest_of_rules(language, (*CUT_RULES, sys.modules[__name__]), packages)
 
 
 @cache
 def _name_rules() -> bytes | None:
-    try:
-        return hashlib.sha256(_source_of([defined, headed, heads, languages])).digest()
-    except OSError:
-        return None
+    return digest_of_rules("names", (defined, headed, heads, languages, sys.modules[__name__]))
 
 
 def _names_key(data: bytes, language: str | None) -> bytes | None:

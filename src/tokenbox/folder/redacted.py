@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenbox.folder import made_up, secret_shapes, secret_values, secrets
+from tokenbox.folder.rules import digest_of_rules
 from tokenbox.folder.secrets import redact
 
 if TYPE_CHECKING:
@@ -52,12 +51,4 @@ def _key(content: bytes, path: str) -> bytes | None:
 @cache
 def _rules() -> bytes | None:
     """Return a digest of the code that finds secrets; None if its source or a version is unknown."""
-    digest = hashlib.sha256(sys.version.encode())
-    try:
-        for name in _PACKAGES:
-            digest.update(f"{name} {version(name)}\n".encode())
-        for module in _MODULES:
-            digest.update(Path(str(module.__file__)).read_bytes())
-    except (OSError, PackageNotFoundError):
-        return None
-    return digest.digest()
+    return digest_of_rules(sys.version, _MODULES, _PACKAGES)

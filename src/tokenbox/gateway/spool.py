@@ -89,9 +89,8 @@ class Spool:
     def close(self) -> None:
         with self._lock:
             _close(self._descriptor)
-            self._descriptor = (
-                -1
-            )  # another file gets its number, and a late entry must not be written to that
+            # Another file gets its number, and a late entry must not be written to that.
+            self._descriptor = -1
             if not self._written:
                 with suppress(OSError):
                     self._path.unlink()

@@ -100,7 +100,8 @@ class Standing:
         for i in merged:
             own[i] = ()
         self._own = [frozenset(names) for names in own]
-        for i, interface in _interfaces(documents, sources):
+        interfaces = list(_interfaces(documents, sources))
+        for i, interface in interfaces:
             own[i] = [name for name in own[i] if name not in self._own[interface]]
         self._definers = _definers({i: own[i] for i in sources})
         defined = frozenset(self._definers)
@@ -112,7 +113,8 @@ class Standing:
         self._has_places = found is None
         """Whether mentions are told apart by where the name is from."""
         self._count(found, merged)
-        self._own = [frozenset(names) for names in own]
+        for i, _ in interfaces:
+            self._own[i] = frozenset(own[i])
         self._by_pieces: Counter[bytes] = Counter()
         self._names: dict[tuple[int, bytes], int] = {}
         self._homes: dict[int, Home] = {}
