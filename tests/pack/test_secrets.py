@@ -19,10 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenbox
-from tokenbox.folder import secrets
+from tokenbox.folder import secret_lines, secrets
 from tokenbox.folder.redacted import without_secrets
+from tokenbox.folder.secret_lines import DETECTORS
 from tokenbox.folder.secret_shapes import CONTEXTS, KEYS
-from tokenbox.folder.secrets import DETECTORS, redact
+from tokenbox.folder.secrets import redact
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
 
 if TYPE_CHECKING:
@@ -222,8 +223,8 @@ LINES = [*DETECTORS.values(), *(line for line, _ in (*KEYS.values(), *CONTEXTS.v
 @given(st.sampled_from(LINES).flatmap(lambda line: st.from_regex(re.compile(line, re.ASCII | re.IGNORECASE))))
 @settings(max_examples=60)
 def test_the_first_filter_lets_through_what_the_second_does(text: str) -> None:
-    (line, *_) = [*(one for one in text.split("\n") if suspicious(secrets._second_filter(), one)), ""]  # noqa: SLF001  # what is tested
-    assert not line or suspicious(secrets._first_filter(), line)  # noqa: SLF001  # what is tested
+    (line, *_) = [*(one for one in text.split("\n") if suspicious(secret_lines.second_filter(), one)), ""]
+    assert not line or suspicious(secret_lines.first_filter(), line)
 
 
 @pytest.mark.parametrize(

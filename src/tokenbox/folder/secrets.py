@@ -2,8 +2,8 @@
 
 Only the detectors run, one line at a time: nothing is verified over the network, and nothing is imported that
 a configuration names. Two filters come before them: linear-time patterns over the bytes select the lines that
-may contain a secret, and stricter patterns over those lines reject most of them. So most files do not need
-the detectors, whose import takes 0.2 s because they bring an HTTP client. Lines with
+may contain a secret (``secret_lines``), and stricter patterns over those lines reject most of them. So most
+files do not need the detectors, whose import takes 0.2 s because they bring an HTTP client. Lines with
 ``pragma: allowlist secret`` are not redacted.
 
 Not used: entropy, which takes every hash for a secret, and public addresses, which are not secrets.
@@ -12,11 +12,9 @@ Not used: entropy, which takes every hash for a secret, and public addresses, wh
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import re2
@@ -24,6 +22,14 @@ import re2
 from tokenbox.folder import made_up
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
+from tokenbox.folder.secret_lines import (
+    DETECTORS,
+    contexts_in,
+    detectors_in,
+    kinds_in,
+    line_filter,
+    suspicious_lines,
+)
 from tokenbox.folder.secret_shapes import (
     ANY_SERVICE,
     BY_FILE,
@@ -37,35 +43,6 @@ from tokenbox.folder.secret_values import SUFFIXES, values_in
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import BasePlugin
 
-# Detector: a pattern that a line must match (ignoring case) for the detector to run. Kept simple, so that the
-# automaton of all patterns stays small: 600 MB/s, against 25 MB/s with the full patterns of the detectors.
-# tests/pack/test_secrets.py names those that we leave out, and fails if a new version has a detector more.
-DETECTORS = {
-    "ArtifactoryDetector": r"akc[a-z0-9]{10}",
-    "AWSKeyDetector": r"a3t[a-z0-9]|abia|acca|akia|asia|aws",
-    "AzureStorageKeyDetector": r"accountkey=",
-    "BasicAuthDetector": r"://[^\s:/@]+:[^\s@]",
-    "CloudantDetector": r"cloudant",
-    "DiscordBotTokenDetector": r"\.[a-z0-9_-]{6}\.[a-z0-9_-]{27}",
-    "GitHubTokenDetector": r"gh[pousr]_",
-    "GitLabTokenDetector": r"gl[a-z]{2,5}-|gr1348941",
-    "IbmCloudIamDetector": r"ibm|iam[_-]?api|cloud[_-]?api",
-    "IbmCosHmacDetector": r"secret[-_]?(?:access)?[-_]?key",
-    "JwtTokenDetector": r"eyj",
-    "MailchimpDetector": r"-us[0-9]",
-    "NpmDetector": r":_authtoken=",
-    "OpenAIDetector": r"t3blbkfj",
-    "PypiTokenDetector": r"pypi-age",
-    "SendGridDetector": r"sg\.",
-    "SlackDetector": r"xox[abposr]-|hooks\.slack\.com",
-    "SoftlayerDetector": r"softlayer",
-    "SquareOAuthDetector": r"sq0csp-",
-    "StripeDetector": r"[rs]k_live_",
-    "KeywordDetector": (
-        r"(?:api|auth|service|account|db|database|priv|private|client)_?key|(?:db|database|key)_?pass|"
-        r"passw(?:or)?d|pwd|secret|contrase"
-    ),
-}
 # Detector: a second pattern that a line must match, where the first one is common. It never excludes a secret
 # that the detector finds and `_is_no_secret` accepts (tests/pack/test_secrets.py compares the results).
 _TYPE = r":\s*[&'?\w.<>\[\] |]{1,40}="
@@ -155,20 +132,9 @@ _MIN_SLACK = 20
 _MAX_LINE = 4_000
 _AROUND = 200
 _LINE = re.compile(rb"[^\n]+")
-# The parts of a pattern; the beginning of one, without repetitions except the first characters of one at its
-# end; and what such a beginning must have, so that few lines match it.
-_PART = re.compile(r"\\.|\[(?:\\.|[^]])+\]|.")
-_BEGINNING = re.compile(
-    r"((?:[\w/:~=<@\"& -]|\\[^\w]|\[[a-z_:]+-?\]|\(\?:(?:[\w|?-]|\(\?:[\w|]+\))+\))+)(?![?*{+])"
-    r"(?:(\[[^]]+\])\{(?:[6-9]|[0-9]{2}))?"
-)
-_SPECIFIC = re.compile(r"[\w/:~=<@& -]{4}|^(?:\w|\[\w+\]){2}(?:[/_-]|\\\.)")
-_LONG_RUN = re.compile(r"\{(?:1[2-9]|[2-9][0-9]|1[0-9]{2})")
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]{0,80}\Z")
 _VALUE_END = re.compile(rb"[\s\"'`<>]")
-# The bytes for the states of the filter of lines; with the default of re2 it makes them again and again.
-_MAX_STATES = 64 << 20
 
 
 class _Finding(NamedTuple):
@@ -198,7 +164,7 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
         content = _without_values(content, path, notes)
     by_file = _by_file(path)
     is_any_line = by_file is not None
-    lines = [match.span() for match in _LINE.finditer(content)] if is_any_line else _suspicious_lines(content)
+    lines = [match.span() for match in _LINE.finditer(content)] if is_any_line else suspicious_lines(content)
     if not (lines or notes):
         return content, notes
     pieces: list[bytes] = []
@@ -244,7 +210,7 @@ def _value(finding: _Finding) -> re.Pattern[str]:
 def _possible(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of a long line with what may be a secret, each of at most ``_MAX_LINE`` bytes."""
     done = start
-    for match in _line_filter().finditer(content, start, end):
+    for match in line_filter().finditer(content, start, end):
         if match.start() < done:
             continue
         first = max(done, match.start() - _AROUND)
@@ -286,80 +252,6 @@ def _without_values(content: bytes, path: str, notes: list[Note]) -> bytes:
     return b"".join([*pieces, content[done:]]) if pieces else content
 
 
-def _suspicious_lines(content: bytes) -> list[tuple[int, int]]:
-    """Return the start and end of each line that may contain a secret."""
-    found: set[tuple[int, int]] = set()
-    for pattern in _first_filter():
-        end = -1
-        for match in pattern.finditer(content):
-            if match.start() >= end:
-                start = content.rfind(b"\n", 0, match.start()) + 1
-                end = content.find(b"\n", match.start())
-                end = len(content) if end < 0 else end
-                found.add((start, end))
-    if not found:
-        return []
-    # All at once, as a search takes as long to begin as for a hundred lines.
-    lines = sorted(found)
-    starts = list(accumulate((end - start + 1 for start, end in lines), initial=0))
-    text = b"\n".join(content[start:end] for start, end in lines)
-    matches = (match for pattern in _second_filter() for match in pattern.finditer(text))
-    return [lines[n] for n in sorted({bisect_right(starts, match.start()) - 1 for match in matches})]
-
-
-@cache
-def _first_filter() -> tuple[re.Pattern[bytes], ...]:
-    """Return patterns: each line that matches the second filter matches one of them.
-
-    The time on a text goes into building the states of an automaton. These are few for the beginnings of
-    patterns, and for long runs of characters where nothing else is searched.
-    """
-    beginnings, runs = set[str](), set[str]()
-    own = [part for line, _ in (*KEYS.values(), *CONTEXTS.values()) for part in _alternatives(line)]
-    for part in (*own, *DETECTORS.values()):
-        match = None if part in DETECTORS.values() else _BEGINNING.match(part)
-        if match and _SPECIFIC.search(match[1]):
-            beginnings.add(f"{match[1]}{match[2]}{{6}}" if match[2] else match[1])
-        elif _LONG_RUN.search(part):
-            runs.add(part)
-        else:
-            beginnings.add(part)
-    return _any_of(beginnings), _any_of(runs)
-
-
-@cache
-def _second_filter() -> tuple[re.Pattern[bytes], ...]:
-    """Return the patterns of lines that may contain a secret."""
-    return _key_lines(), _any_of(line for line, _ in CONTEXTS.values()), _any_of(DETECTORS.values())
-
-
-def _alternatives(pattern: str) -> list[str]:
-    """Split a pattern at each ``|`` outside of groups."""
-    found, depth = [""], 0
-    for part in _PART.findall(pattern):
-        depth += (part == "(") - (part == ")")
-        if part == "|" and not depth:
-            found.append("")
-        else:
-            found[-1] += part
-    return found
-
-
-_KINDS = tuple(KEYS)
-
-
-def _kinds_in(line: bytes) -> list[str]:
-    """Return the kinds of keys of our own table that a line may contain."""
-    if _key_lines().search(line) is None:  # most lines are here for a detector's word
-        return []
-    return [_KINDS[number] for number in _kinds_of_lines().Match(line)]
-
-
-@cache
-def _kinds_of_lines() -> re2.Set:
-    return _set_of(line for line, _ in KEYS.values())
-
-
 @cache
 def _key(kind: str) -> re.Pattern[str]:
     return re.compile(_BEFORE + KEYS[kind][1], re.ASCII)
@@ -368,12 +260,6 @@ def _key(kind: str) -> re.Pattern[str]:
 @cache
 def _contexts() -> tuple[tuple[str, re.Pattern[bytes]], ...]:
     return tuple((kind, re2.compile(pattern.encode())) for kind, (_, pattern) in CONTEXTS.items())
-
-
-@cache
-def _contexts_in() -> re2.Set:
-    """Return what finds in a line the numbers of the contexts that it has."""
-    return _set_of((pattern for _, pattern in CONTEXTS.values()), any_case=False)
 
 
 def _by_file(path: str) -> re.Pattern[bytes] | None:
@@ -385,21 +271,15 @@ def _by_file(path: str) -> re.Pattern[bytes] | None:
 def _needs_detectors(line: str, path: str, *, keys_only: bool = False) -> bool:
     """Return whether the line passes the second filter. ``keys_only``: as for ``_secrets_in``."""
     data = line.encode("utf-8", "surrogateescape")
-    if any(_key(kind).search(line) for kind in _kinds_in(data)):
+    if any(_key(kind).search(line) for kind in kinds_in(data)):
         return True
-    if not keys_only and _contexts_in().Match(data):
+    if not keys_only and contexts_in().Match(data):
         return True
-    detectors = _detectors_in().Match(data) or ()
+    detectors = detectors_in().Match(data) or ()
     if not detectors:
         return False
     needs = _needs(bare=_BARE_VALUES.search(path) is not None, environment=_is_environment(path))
     return any((need := needs[n]) is None or need.search(line) is not None for n in detectors)
-
-
-@cache
-def _detectors_in() -> re2.Set:
-    """Return what finds in a line the numbers of the detectors whose first pattern matches."""
-    return _set_of(DETECTORS.values())
 
 
 @cache
@@ -413,45 +293,6 @@ def _needs(*, bare: bool, environment: bool) -> tuple[re.Pattern[str] | None, ..
     if environment:  # any value of a password is a secret there
         del needs["KeywordDetector"]
     return tuple(re.compile(needs[name], re.IGNORECASE) if name in needs else None for name in DETECTORS)
-
-
-@cache
-def _key_lines() -> re.Pattern[bytes]:
-    """Return the pattern of lines that may contain a key of our own table."""
-    return _any_of(line for line, _ in KEYS.values())
-
-
-@cache
-def _line_filter() -> re.Pattern[bytes]:
-    """Return the pattern of what may be a secret in a long line."""
-    ours = (line for line, _ in (*KEYS.values(), *CONTEXTS.values()))
-    return _without_case([*DETECTORS.values(), *ours])
-
-
-def _set_of(patterns: Iterable[str], *, any_case: bool = True) -> re2.Set:
-    """Return what finds in a line the numbers of the patterns that match."""
-    found = re2.Set.SearchSet(_options(any_case=any_case))
-    for pattern in patterns:
-        found.Add(pattern)
-    found.Compile()
-    return found
-
-
-def _any_of(patterns: Iterable[str]) -> re.Pattern[bytes]:
-    """Return a pattern of the places where one of these matches; re2 joins neighbours that begin alike."""
-    return _without_case(sorted(patterns, key=str.lower))
-
-
-def _without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
-    return re2.compile("|".join(patterns).encode(), _options())  # type: ignore[no-any-return]
-
-
-def _options(*, any_case: bool = True) -> re2.Options:
-    options = re2.Options()
-    options.case_sensitive = not any_case
-    options.never_nl = True
-    options.max_mem = _MAX_STATES
-    return options
 
 
 def _secrets_in(
@@ -481,7 +322,7 @@ def _known_shapes(
 ) -> Iterator[_Finding]:
     """Yield the secrets that our own patterns find in a line."""
     data = line.encode("utf-8", "surrogateescape")
-    for kind in _kinds_in(data):
+    for kind in kinds_in(data):
         if in_test and kind in ANY_SERVICE:  # an id of a test looks random, too
             continue
         for match in _key(kind).finditer(line):
@@ -491,7 +332,7 @@ def _known_shapes(
         value = own[1].decode()  # re2 matches valid UTF-8 only
         if not made_up.is_placeholder(value):
             yield _Finding("Credentials", value)
-    for number in () if in_test or keys_only else _contexts_in().Match(data) or ():
+    for number in () if in_test or keys_only else contexts_in().Match(data) or ():
         (kind, context), at = _contexts()[number], 0
         while found := context.search(data, at):
             group = found.lastindex or 0
