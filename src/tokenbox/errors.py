@@ -329,7 +329,7 @@ def one_of(kind: type[E], name: str, value: object, error: type[TokenboxError], 
     """Return the member of ``kind`` that a caller gave for the option ``name``. Raises an ``error``."""
     if isinstance(value, str) and value in kind._value2member_map_:
         return kind(value)
-    raise error(f"{name} is one of {', '.join(kind)}, not {shown(value)}.", **details)
+    raise error(f"{name} is one of {', '.join(kind)}, not {shown(value)}.", value=shown(value), **details)
 
 
 def several(value: object) -> list[Any] | None:

@@ -89,9 +89,7 @@ def enforce(  # noqa: PLR0913  # keyword options
 
 def checked_mode(mode: object) -> OutputMode:
     """Return ``mode`` as an :class:`OutputMode`. Raises :class:`InvalidPolicy`."""
-    if isinstance(mode, OutputMode):
-        return mode
-    return one_of(OutputMode, "output_mode", mode, InvalidPolicy, field="output_mode", value=shown(mode))
+    return one_of(OutputMode, "output_mode", mode, InvalidPolicy, field="output_mode")
 
 
 def _remedies(

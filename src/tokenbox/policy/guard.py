@@ -189,9 +189,7 @@ class Verdict:
 
 def checked_uncertain(value: object) -> Uncertain:
     """Return ``value`` as :class:`Uncertain`. Raises :class:`InvalidPolicy`."""
-    if isinstance(value, Uncertain):
-        return value
-    return one_of(Uncertain, "policy.uncertain", value, InvalidPolicy, field="uncertain", value=shown(value))
+    return one_of(Uncertain, "policy.uncertain", value, InvalidPolicy, field="uncertain")
 
 
 def guard(count: Count, limits: GuardLimits, uncertain: Uncertain = Uncertain.MARGIN) -> Verdict:
