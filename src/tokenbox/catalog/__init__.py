@@ -8,7 +8,7 @@ Limits from the user's config or from a live server are passed as :class:`ModelL
 ones.
 """
 
-from tokenbox.catalog.families import is_makers_own, tokenizer_family
+from tokenbox.catalog.families import tokenizer_family
 from tokenbox.catalog.figures import (
     Disagreement,
     Figure,
@@ -18,7 +18,7 @@ from tokenbox.catalog.figures import (
     ModelLimits,
     TokenizerFamily,
 )
-from tokenbox.catalog.lookup import find, is_listed, model, nearest
+from tokenbox.catalog.lookup import find, model, nearest
 from tokenbox.catalog.prices import Price, PriceTier, price
 
 __all__ = [
@@ -32,8 +32,6 @@ __all__ = [
     "PriceTier",
     "TokenizerFamily",
     "find",
-    "is_listed",
-    "is_makers_own",
     "model",
     "nearest",
     "price",

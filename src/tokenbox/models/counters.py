@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from tokenbox.catalog import is_listed, is_makers_own, tokenizer_family
 from tokenbox.catalog import model as catalog_model
+from tokenbox.catalog import tokenizer_family
+from tokenbox.catalog.families import is_makers_own
+from tokenbox.catalog.lookup import is_listed
 from tokenbox.catalog.names import bare_name
 from tokenbox.compose.bound import Bound
 from tokenbox.compose.requests import is_request_counter
