@@ -152,7 +152,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     if model is not None or counts_requests(tokenizer):
         counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
     template = getattr(counter, "template_digest", None)
-    return with_proof(fit_messages, "of_messages.FIT", proof, source=source, template=template)(
+    return with_proof(fit_messages, proof, source=source, template=template)(
         list(messages) if isinstance(messages, Iterator) else messages,
         budget,
         counter,
@@ -212,7 +212,7 @@ def layout(  # noqa: PLR0913  # the options of `compose.sections.layout`, the mo
     ``InvalidBudget`` for bad input, a ``TokenizerError``, and any error of ``proof``.
     """
     checked = checked_sections(sections)
-    return with_proof(compose_layout, "of_sections.LAYOUT", proof, source=source)(
+    return with_proof(compose_layout, proof, source=source)(
         checked,
         budget,
         section_counter(checked, model, tokenizer),
@@ -296,7 +296,7 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blo
     """
     from tokenbox.compose import blocks as composed  # a layout does not use blocks
 
-    return with_proof(composed.render_blocks, "of_blocks.RENDER_BLOCKS", proof, source=source)(
+    return with_proof(composed.render_blocks, proof, source=source)(
         composed.checked_blocks(blocks),
         text_counter(model, tokenizer),
         budget,

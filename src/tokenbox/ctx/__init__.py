@@ -138,7 +138,7 @@ def estimate(
     settings = settings_of(config)
     request = read_chunks(chunks, separator, tools)
     counter = _counter(request, model_name(model), tokenizer, settings)
-    return with_proof(policy.estimate, "of_policy.ESTIMATE", proof)(request, counter, model)
+    return with_proof(policy.estimate, proof)(request, counter, model)
 
 
 def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
@@ -172,7 +172,7 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     counter, limits = _counter_and_limits(request, model, tokenizer, settings, figures)
     chosen = _strategy(strategy, request, model, settings)
     rule = _uncertain(uncertain, settings)
-    return with_proof(policy.pack, "of_policy.PLAN", proof)(request, limits, counter, chosen, model, rule)
+    return with_proof(policy.pack, proof)(request, limits, counter, chosen, model, rule)
 
 
 def limits_of(model: str, *, config: Config | None = None) -> GuardLimits:
@@ -229,7 +229,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
         if strategy is not None:
             raise
         notes.append(_first_line(error))  # a strategy chooses what to drop, not whether the request fits
-    return with_proof(policy.enforce, "of_policy.ENFORCE", proof)(
+    return with_proof(policy.enforce, proof)(
         request,
         limits,
         counter,

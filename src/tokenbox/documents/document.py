@@ -85,7 +85,7 @@ class LayoutDocument:
                 path="budget",
                 code=DocumentCode.MISSING_KEY.value,
             )
-        made = with_proof(layout, "of_sections.LAYOUT", proof, source=self.name)
+        made = with_proof(layout, proof, source=self.name)
         return made(self.sections, budget, self._counter(tokenizer), **self._options, cache=cache)
 
     def whatif(

@@ -252,7 +252,7 @@ def recorded_decision(
 
 def proven(
     function: RecordedFunction[P, T],
-    proof: Sink | None,
+    proof: Sink,
     *,
     source: str | None = None,
     template: str | None = None,
@@ -262,8 +262,6 @@ def proven(
     ``source``: the default source of inputs. An error of the function is raised after ``proof`` was called.
     Errors of ``proof`` are raised.
     """
-    if proof is None:
-        return function.call
     SinkInvalid.check(proof)
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

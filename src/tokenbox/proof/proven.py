@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ T = TypeVar("T")
 
 def with_proof(
     function: Callable[P, T],
-    recorded: str,
     proof: Sink | None,
     *,
     source: str | None = None,
@@ -23,13 +21,12 @@ def with_proof(
 ) -> Callable[P, T]:
     """Return ``function``, whose calls pass their evidence to ``proof``; the function itself without it.
 
-    ``recorded``: the place of its ``RecordedFunction`` in :mod:`tokenbox.proof`, such as ``of_messages.FIT``.
     ``source`` and ``template``: as for :func:`tokenbox.proof.calls.proven`.
     """
     if proof is None:
         return function
     from tokenbox.proof.calls import proven  # a third of the start, and most calls need no proof
+    from tokenbox.proof.replay import FUNCTIONS
 
-    module, _, name = recorded.partition(".")
-    found = getattr(import_module(f"tokenbox.proof.{module}"), name)
-    return proven(found, proof, source=source, template=template)
+    recorded = next(one for one in FUNCTIONS.values() if one.call is function)
+    return proven(recorded, proof, source=source, template=template)
