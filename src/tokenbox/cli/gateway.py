@@ -16,7 +16,7 @@ from tokenbox.cli.outcome import Commands, Exit, UsageProblem, group
 from tokenbox.cli.streams import write_bytes, write_error, write_record, write_text, write_warnings
 from tokenbox.errors import needing
 from tokenbox.ledger.quota import Quota
-from tokenbox.ledger.when import future
+from tokenbox.ledger.when import expiry
 from tokenbox.records import from_json, to_record
 from tokenbox.store.owners import Owner, OwnerKind
 
@@ -118,7 +118,7 @@ def create(
             models=models or (),
             modes=modes or (),
             quotas=limits,
-            expires=None if expires is None else future(expires, now),
+            expires=None if expires is None else expiry(expires, now),
             user=user,
             team=team,
         )

@@ -19,7 +19,7 @@ from tokenbox.gateway.services import GatewayServices, now
 from tokenbox.gateway.settings import Mode
 from tokenbox.gateway.strict_json import read_object
 from tokenbox.ledger.quota import Bucket, Quota
-from tokenbox.ledger.when import future
+from tokenbox.ledger.when import expiry
 from tokenbox.store.errors import StoreUnavailable
 from tokenbox.store.owners import Owner, OwnerKind
 
@@ -99,7 +99,7 @@ class Admin:
                 models=_texts(body, "models"),
                 modes=modes,
                 quotas=_quotas(body),
-                expires=None if expires is None else future(expires, at),
+                expires=None if expires is None else expiry(expires, at),
                 user=_text(body, "user"),
                 team=_text(body, "team"),
             )

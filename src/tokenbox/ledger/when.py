@@ -39,9 +39,9 @@ def moment(text: str, now: datetime, *, end: bool = False) -> datetime:
         ) from None
 
 
-def future(text: str, now: datetime) -> datetime:
-    """Return the time that ``text`` means. Raises :class:`InvalidTime` unless it is after ``now``."""
+def expiry(text: str, now: datetime) -> datetime:
+    """Return the time at which a key expires. Raises :class:`InvalidTime` unless it is after ``now``."""
     found = moment(text, now)
     if found <= now:
-        raise InvalidTime(f"{text[:40]!r} is not in the future.")
+        raise InvalidTime(f"expires: {text[:40]!r} is not in the future. Give a day to come: 2099-01-31.")
     return found
