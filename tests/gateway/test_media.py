@@ -13,7 +13,7 @@ from tests.gateway.attacks import CHAT, CONFIG, EMBEDDINGS, MESSAGES, RESPONSES,
 from tests.gateway.test_attacks import Line
 from tokenbox.catalog import Figure
 from tokenbox.compose.bound import PER_MEDIA
-from tokenbox.content.message import media_in
+from tokenbox.content.parts import media_in
 from tokenbox.conversation.image_costs import MEDIA
 from tokenbox.gateway.calls import read_call
 from tokenbox.gateway.local_counts import count_locally

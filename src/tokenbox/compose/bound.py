@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.message import Frozen, Message, Object, PartKind, media_in, media_kind
+from tokenbox.content.message import Frozen, Message, Object, PartKind, media_kind
+from tokenbox.content.parts import media_in
 from tokenbox.content.request import Request, texts_and_ids
 from tokenbox.tokenizers.utf8 import utf8
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
 
-from tokenbox.content.tool_objects import as_schemas
 from tokenbox.errors import TokenboxError, several
 from tokenbox.integers import whole
 from tokenbox.tokenizers.utf8 import utf8
@@ -84,10 +83,6 @@ _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "input_video": (PartKind.VIDEO, ""),
     "computer_screenshot": (PartKind.IMAGE, ""),
 }
-# An item of the Responses API with the data of an image, at "result".
-_GENERATED_IMAGE: Final = "image_generation_call"
-# What a tool is called with.
-_ARGUMENTS: Final = frozenset(("input", "arguments"))
 
 
 class Object(tuple["tuple[str, Frozen]", ...]):
@@ -250,35 +245,6 @@ def media_kind(part_type: object) -> PartKind | None:
     return None if known is None or known[0] is PartKind.TEXT else known[0]
 
 
-def media_in(value: object, cost: Callable[[Mapping[str, object]], int] = lambda _: 1) -> int:
-    """Return the number of images, files and recordings in a JSON value, frozen or not, at any depth.
-
-    A document made of parts counts as the media among them. What a tool is called with has none.
-    ``cost``: what to add up instead, from the object of each.
-    """
-    if isinstance(value, Object):
-        pairs = dict(value)
-    elif isinstance(value, dict):
-        pairs = value
-    elif isinstance(value, list | tuple):
-        return sum(media_in(inner, cost) for inner in value)
-    else:
-        return 0
-    name = pairs.get("type")
-    kind, inside = media_kind(name), sum(media_in(inner, cost) for inner in values_shown(pairs))
-    if kind is PartKind.IMAGE:
-        return max(inside, cost(pairs))  # its source may be called a file
-    is_medium = kind is not None or (name == _GENERATED_IMAGE and bool(pairs.get("result")))
-    return inside or cost(pairs) if is_medium else inside
-
-
-def values_shown(item: Mapping[str, T]) -> Iterable[T]:
-    """Return the values of an object, without those that a tool is called with: they are text."""
-    if _ARGUMENTS.isdisjoint(item) or not ("arguments" in item or str(item.get("type")).endswith("tool_use")):
-        return item.values()
-    return [value for key, value in item.items() if key not in _ARGUMENTS]
-
-
 def check_messages(values: Iterable[object]) -> list[Message]:
     """Read a list of messages. Raises :class:`InvalidMessage`; ``details["index"]`` is the position."""
     return read_each(values, Message.of, "mappings")
@@ -300,27 +266,6 @@ def read_each(values: object, read: Callable[[object], T], expected: str) -> lis
         except InvalidMessage as error:
             raise InvalidMessage(f"messages[{index}]: {error.message}", index=index) from None
     return found
-
-
-def checked_tools(tools: object) -> Sequence[Mapping[str, Any]]:
-    """Return a list of tools with the schemas of tool objects; None has no tools.
-
-    Raises :class:`InvalidMessage`.
-    """
-    if tools is None:
-        return ()
-    if not isinstance(tools, Sequence) or isinstance(tools, str | bytes | bytearray):
-        raise InvalidMessage(f"tools are a list of mappings, not {type(tools).__name__}.")
-    schemas: Sequence[Mapping[str, Any]] = as_schemas(tools)
-    for index, tool in enumerate(schemas):
-        if not isinstance(tool, Mapping):
-            raise InvalidMessage(
-                f'tools[{index}] is not a tool such as {{"type": "function", "function": {{"name": "f"}}}}, '
-                f"but {type(tool).__name__}. Give its JSON schema.",
-                index=index,
-            )
-        freeze_object(tool, f"tools[{index}]")
-    return schemas
 
 
 Place: TypeAlias = "str | tuple[Place, str | int]"

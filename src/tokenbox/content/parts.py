@@ -1,21 +1,27 @@
-"""The parts that messages of other shapes become, and the texts in any JSON value."""
+"""The parts that messages of other shapes become, and the texts and media in any JSON value."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from tokenbox.content.message import InvalidMessage
+from tokenbox.content.message import InvalidMessage, Object, PartKind, media_kind
+
+T = TypeVar("T")
 
 # Keys whose values no model reads.
 _UNREAD: Final = frozenset(("type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status"))
 # Media with a type of their own; the others are files.
 MEDIA_TYPES: Final = {"audio": "input_audio", "video": "video_url"}
 _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# An item of the Responses API with the data of an image, at "result".
+_GENERATED_IMAGE: Final = "image_generation_call"
+# What a tool is called with.
+_ARGUMENTS: Final = frozenset(("input", "arguments"))
 
 
 def text_part(text: object) -> dict[str, Any]:
@@ -59,6 +65,35 @@ def texts_in(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from texts_in(inner)
+
+
+def media_in(value: object, cost: Callable[[Mapping[str, object]], int] = lambda _: 1) -> int:
+    """Return the number of images, files and recordings in a JSON value, frozen or not, at any depth.
+
+    A document made of parts counts as the media among them. What a tool is called with has none.
+    ``cost``: what to add up instead, from the object of each.
+    """
+    if isinstance(value, Object):
+        pairs = dict(value)
+    elif isinstance(value, dict):
+        pairs = value
+    elif isinstance(value, list | tuple):
+        return sum(media_in(inner, cost) for inner in value)
+    else:
+        return 0
+    name = pairs.get("type")
+    kind, inside = media_kind(name), sum(media_in(inner, cost) for inner in values_shown(pairs))
+    if kind is PartKind.IMAGE:
+        return max(inside, cost(pairs))  # its source may be called a file
+    is_medium = kind is not None or (name == _GENERATED_IMAGE and bool(pairs.get("result")))
+    return inside or cost(pairs) if is_medium else inside
+
+
+def values_shown(item: Mapping[str, T]) -> Iterable[T]:
+    """Return the values of an object, without those that a tool is called with: they are text."""
+    if _ARGUMENTS.isdisjoint(item) or not ("arguments" in item or str(item.get("type")).endswith("tool_use")):
+        return item.values()
+    return [value for key, value in item.items() if key not in _ARGUMENTS]
 
 
 def snake_case(key: object) -> str:

@@ -14,13 +14,12 @@ from tokenbox.content.message import (
     Message,
     Object,
     Role,
-    checked_tools,
     freeze_object,
     plain_message,
     thaw,
 )
 from tokenbox.content.parts import texts_in
-from tokenbox.content.tool_objects import as_schemas, functions_in, json_schema_of
+from tokenbox.content.tool_objects import as_schemas, checked_tools, functions_in, json_schema_of
 from tokenbox.integers import whole
 
 

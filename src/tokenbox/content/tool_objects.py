@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tokenbox.content.message import InvalidMessage, freeze_object
+
 Given = Mapping[str, Any]
 
 # Where a tool's object has the schema of its parameters: LangChain (without what it injects) and CrewAI,
@@ -23,6 +25,27 @@ _PARAMETERS: Final = (
 _SCHEMAS: Final = ("schema", "tool_spec")
 # The keys of the parameters in a tool of Gemini's or Bedrock's.
 _SCHEMA_KEYS: Final = ("parametersJsonSchema", "parameters_json_schema", "inputSchema")
+
+
+def checked_tools(tools: object) -> Sequence[Mapping[str, Any]]:
+    """Return a list of tools with the schemas of tool objects; None has no tools.
+
+    Raises :class:`InvalidMessage`.
+    """
+    if tools is None:
+        return ()
+    if not isinstance(tools, Sequence) or isinstance(tools, str | bytes | bytearray):
+        raise InvalidMessage(f"tools are a list of mappings, not {type(tools).__name__}.")
+    schemas: Sequence[Mapping[str, Any]] = as_schemas(tools)
+    for index, tool in enumerate(schemas):
+        if not isinstance(tool, Mapping):
+            raise InvalidMessage(
+                f'tools[{index}] is not a tool such as {{"type": "function", "function": {{"name": "f"}}}}, '
+                f"but {type(tool).__name__}. Give its JSON schema.",
+                index=index,
+            )
+        freeze_object(tool, f"tools[{index}]")
+    return schemas
 
 
 def as_schemas(tools: Any) -> Any:

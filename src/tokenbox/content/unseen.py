@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from tokenbox.content.message import PartKind, is_plain, media_kind, thaw, values_shown
-from tokenbox.content.parts import texts_in
+from tokenbox.content.message import PartKind, is_plain, media_kind, thaw
+from tokenbox.content.parts import texts_in, values_shown
 from tokenbox.content.payloads import has_binary_file, is_image_part, is_recording
 from tokenbox.content.request import INPUTS, PROMPTED, Request
 from tokenbox.content.unseen_fields import inside, scales_images, unseen_field

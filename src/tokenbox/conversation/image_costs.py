@@ -20,7 +20,8 @@ from typing import Final
 
 from tokenbox.catalog.names import bare_name, undated
 from tokenbox.content.image_size import Size, image_size
-from tokenbox.content.message import Object, PartKind, media_in, media_kind
+from tokenbox.content.message import Object, PartKind, media_kind
+from tokenbox.content.parts import media_in
 from tokenbox.content.payloads import image_payloads
 
 MEDIA: Final = 1_000

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from tokenbox.content.message import Message, Part, PartKind, checked_tools, read_as
+from tokenbox.content.message import Message, Part, PartKind, read_as
+from tokenbox.content.tool_objects import checked_tools
 
 SOME_DAY: Final = dt.datetime(2024, 7, 26, 12, tzinfo=dt.UTC)
 """The date for templates that print it, if no clock was given: their counts are not exact."""

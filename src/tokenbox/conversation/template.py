@@ -13,20 +13,10 @@ import jinja2
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 
+from tokenbox.conversation.bounding import CUT, JOIN, MADE, TICK
 from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.turns import NotLocal
-from tokenbox.conversation.sandbox import (
-    CUT,
-    ITEM,
-    JOIN,
-    MADE,
-    MAX_CHARACTERS,
-    TICK,
-    Sandbox,
-    length,
-    printed,
-    weigh,
-)
+from tokenbox.conversation.sandbox import ITEM, MAX_CHARACTERS, Sandbox, length, printed, weigh
 from tokenbox.errors import TokenboxError
 
 if TYPE_CHECKING:

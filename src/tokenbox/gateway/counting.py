@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 from tokenbox.compose.bound import PER_MEDIA, Bound
 from tokenbox.compose.lower_bound import lower_bound, payload_tokens
 from tokenbox.compose.requests import NO_BOUND, By, Count
-from tokenbox.content.message import media_in
-from tokenbox.content.parts import texts_in
+from tokenbox.content.parts import media_in, texts_in
 from tokenbox.content.request import FREE_CHARACTERS, characters_in, costly, costly_fields
 from tokenbox.conversation.calibration import Calibration, CountedFor
 from tokenbox.conversation.image_costs import MEDIA, image_cost, media_estimate

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tokenbox.compose.layout import SEPARATOR
 from tokenbox.content.blocks import Block
 from tokenbox.content.items import Item, read_item
-from tokenbox.content.message import InvalidMessage, Message, Object, checked_tools, thaw
+from tokenbox.content.message import InvalidMessage, Message, Object, thaw
 from tokenbox.content.request import INPUT_KEYS, Api, Request, in_parts
 from tokenbox.content.section import Section
+from tokenbox.content.tool_objects import checked_tools
 from tokenbox.errors import several
 from tokenbox.policy.errors import InvalidChunks
 

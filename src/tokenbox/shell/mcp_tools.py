@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from tokenbox.content.message import checked_tools
+from tokenbox.content.tool_objects import checked_tools
 from tokenbox.errors import MissingExtra, needing
 from tokenbox.providers.blocking import wait_for
 from tokenbox.shell.errors import BadArguments, McpFailed, NoSuchItem
