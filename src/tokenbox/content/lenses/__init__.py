@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tokenbox.content.lenses.lens import Lens
+from tokenbox.content.lenses.lens import Lens, LensKind
 from tokenbox.content.lenses.pipeline import Pipeline, parse_pipeline
-from tokenbox.content.lenses.registry import LensDescription, describe, lens_names, register_lens
+from tokenbox.content.lenses.registry import describe, lens_names, register_lens
 
 __all__ = [
     "Lens",
-    "LensDescription",
+    "LensKind",
     "Pipeline",
     "describe",
     "lens_names",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.errors import DuplicateLens, LensError, TokenboxError
 from tokenbox.integers import MAX_INTEGER
+from tokenbox.records import to_record
 
 if TYPE_CHECKING:
     from tokenbox.tokenizers.protocol import Tokenizer
@@ -83,6 +84,9 @@ class LensKind:
         if not self.parameters:
             return self.name
         return f"{self.name}({', '.join(_parameter_text(p) for p in self.parameters)})"
+
+    def to_dict(self) -> dict[str, object]:
+        return to_record(self, "name version takes description example builtin")
 
     def make(self, arguments: Mapping[str, Value]) -> Lens:
         """Return the lens with these arguments. Raises :class:`ArgumentProblem` and ``MissingExtra``."""

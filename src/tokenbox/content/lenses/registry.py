@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING
 from tokenbox.content.lenses.lens import KINDS, Lens, LensKind, Parameter, Value, register
 from tokenbox.errors import DuplicateLens, LensError
 from tokenbox.named_code import entry_points_of, load_registered
-from tokenbox.records import AsRecord
 from tokenbox.tokenizers.utf8 import Utf8Bytes
 
 if TYPE_CHECKING:
@@ -51,31 +49,15 @@ class _Utf8Length(Utf8Bytes):
         return len(text.encode("utf-8", "surrogatepass"))
 
 
-@dataclass(frozen=True, slots=True)
-class LensDescription(AsRecord):
-    """A lens in a listing: its syntax and its description."""
-
-    name: str
-    version: str
-    takes: str
-    description: str
-    example: str
-    builtin: bool
-
-
 def lens_names() -> tuple[str, ...]:
     """Return the names of all lenses, sorted."""
     return tuple(sorted({*_builtin_kinds(), *KINDS, *entry_points_of(ENTRY_POINTS)}))
 
 
-def describe() -> tuple[LensDescription, ...]:
-    """Describe all lenses, sorted by name. Raises ``LensError`` if a package's lens cannot be loaded."""
+def describe() -> tuple[LensKind, ...]:
+    """Return all lenses, sorted by name. Raises ``LensError`` if a package's lens cannot be loaded."""
     kinds = (find_kind(name) for name in lens_names())
-    return tuple(
-        LensDescription(kind.name, kind.version, kind.takes, kind.description, kind.example, kind.builtin)
-        for kind in kinds
-        if kind is not None
-    )
+    return tuple(kind for kind in kinds if kind is not None)
 
 
 def find_kind(name: str) -> LensKind | None:
