@@ -151,8 +151,7 @@ def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and pr
     counter = tokenizer
     if model is not None or counts_requests(tokenizer):
         counter = request_counter(model, tokenizer, media_tokens=media_tokens, markers=markers)
-    template = getattr(counter, "template_digest", None)
-    return with_proof(fit_messages, proof, source=source, template=template)(
+    return with_proof(fit_messages, proof, source=source)(
         list(messages) if isinstance(messages, Iterator) else messages,
         budget,
         counter,
@@ -257,6 +256,7 @@ def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of bud
     policy: Policy | str = "facet",
     groups: Groups | None = None,
     reclaim: bool = False,
+    cache: CountCache | None = None,
 ) -> list[Breakpoint]:
     """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes, in order.
 
@@ -264,7 +264,7 @@ def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of bud
     """
     checked = checked_sections(sections)
     options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
-    counter = counter_of(checked, section_counter(checked, model, tokenizer))
+    counter = counter_of(checked, section_counter(checked, model, tokenizer), cache)
     return changes.breakpoints(checked, options, counter, low, high)
 
 
@@ -287,12 +287,14 @@ def render_blocks(  # noqa: PLR0913  # the options of `compose.blocks.render_blo
 
     ``model`` or ``tokenizer`` counts tokens. ``mode``: ``xml``, ``markdown``, ``minimal`` or a renderer of
     yours. ``verbosity``: ``adaptive`` gives each block the best form that fits; ``full`` and ``summary``
-    ignore the budget. ``include_types``: only these types. ``soft``: critical blocks are full even over the
-    budget, by at most the largest of them. ``summarize``: called for a block without a summary, only if one
-    could be shown. ``cache``, ``proof``, ``source``: as for :func:`layout`.
+    ignore the budget. ``include_types``: only these types, by number or name. ``soft``: critical blocks are
+    full even over the budget, by at most the largest of them. ``summarize``: called for a block without a
+    summary, at most once and only if one could be shown. ``cache``, ``proof``, ``source``: as for
+    :func:`layout`. Annotations set priorities and are never rendered.
 
     Raises ``EmptyInput`` if there is nothing to show, ``NothingFits``, ``ContextCriticalOverflow`` if the
-    critical blocks alone do not fit, ``InvalidContent`` and ``InvalidBudget``.
+    critical blocks alone do not fit, ``InvalidContent`` for a full block that is not UTF-8,
+    ``InvalidBudget`` and a ``TokenizerError``.
     """
     from tokenbox.compose import blocks as composed  # a layout does not use blocks
 
@@ -327,11 +329,13 @@ def select(  # noqa: PLR0913  # each is an option of its own
     ``chunks``: strings, mappings with ``text`` (and ``id``, ``title``, ``summary`` or ``forms``, ``score``,
     ``priority``), :class:`~tokenbox.compose.selection.Chunk` objects, or documents of a library. ``query``:
     the question that they should answer; a chunk's own ``score`` overrides it. ``order``: ``given``, or
-    ``worth`` for the best last. ``copies``: also show near-duplicates. ``scorer``: a function of (query,
-    texts), the name of an entry point of ``tokenbox.scorers``, or ``module:function``.
+    ``worth`` for the best last. ``separator``: the text between chunks. ``copies``: also show
+    near-duplicates. ``scorer``: a function of (query, texts) that returns the worth of chunks without a
+    score, the name of an entry point of ``tokenbox.scorers``, or ``module:function``. ``cache``: as for
+    :func:`layout`.
 
     Raises ``ContextCriticalOverflow`` if the critical chunks do not fit, ``InvalidContent``,
-    ``ScorerProblem`` and ``InvalidBudget``.
+    ``ScorerProblem``, ``InvalidBudget`` and a ``TokenizerError``.
     """
     from tokenbox.compose.selection import select as selected  # a layout does not use scorers
 

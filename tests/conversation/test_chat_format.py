@@ -18,8 +18,9 @@ from tokenbox.compose.remembered import RememberedCounts
 from tokenbox.compose.requests import NO_BOUND, By
 from tokenbox.content.message import UndeclaredCost
 from tokenbox.content.request import read_request
-from tokenbox.conversation import Conversation, fit, sandbox, template
+from tokenbox.conversation import Conversation, sandbox, template
 from tokenbox.conversation.chat_format import ChatFormat
+from tokenbox.conversation.fitting import fit
 from tokenbox.conversation.image_costs import MEDIA
 from tokenbox.conversation.llama import run
 from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge

@@ -212,18 +212,7 @@ def render_blocks(  # noqa: PLR0913  # keyword options, as of `layout`
     summarize: Summarize | None = None,
     cache: CountCache | None = None,
 ) -> BlockLayout:
-    """Render ``blocks`` for a model, in at most ``budget`` tokens (the priority ladder; docs/blocks.md).
-
-    Annotations set priorities and are never rendered. ``include_types``: only these types, as
-    :class:`BlockType`, number or name. ``verbosity``: ``full`` and ``summary`` ignore the budget;
-    ``adaptive`` gives each block the best form that fits. ``soft`` follows SPEC_08: critical blocks are full
-    even over the budget, by at most the largest of them. ``summarize`` is called for a block without a
-    summary, at most once and only if a summary could be shown. ``cache``: a cache of counts across calls.
-
-    Raises :class:`EmptyInput` if there is nothing to show, :class:`NothingFits` if nothing of it fits,
-    ``ContextCriticalOverflow`` if the critical blocks alone exceed a hard budget (or a soft one by more than
-    one of them), :class:`InvalidContent` if a block to show in full is not UTF-8, and :class:`InvalidBudget`.
-    """
+    """Render blocks as :func:`tokenbox.render_blocks` does, which has the options and errors."""
     checked_budget = None if budget is None else token_budget(budget)
     given = checked_blocks(blocks)
     markup = find_renderer(mode)

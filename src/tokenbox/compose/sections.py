@@ -59,20 +59,9 @@ def layout(
     reclaim: bool = False,
     cache: CountCache | None = None,
 ) -> Layout:
-    """Lay ``sections`` out into ``budget`` tokens (FACET Token Box Model; docs/layout.md has the rules).
+    """Lay ``sections`` out into ``budget`` tokens as :func:`tokenbox.layout` does, which has the options.
 
-    ``sections``: :class:`Section` objects, or mappings with the same fields. ``tokenizer``: a name such as
-    ``"o200k_base"``, a tokenizer object, any function from text to a count, or a chat format: then sections
-    are messages with their roles, and the budget applies to the request. ``separator``: the text between
-    non-empty sections. ``policy``: ``"facet"`` follows the Token Box Model literally and drops sections that
-    do not fit; ``"degrade"`` first replaces sections with smaller forms, then cuts each down to its ``min``,
-    then drops. ``groups``: bounds shared by sections, by name (:class:`Group`, or mappings). ``reclaim``
-    restores, after cutting, what then fits again (``degrade`` always does). ``cache``: a cache of counts
-    across layouts (default: one per process).
-
-    Raises :class:`ContextCriticalOverflow` if the critical sections alone do not fit,
-    :class:`InvalidSection` and :class:`InvalidBudget` for bad input, and a ``TokenizerError`` for text that
-    cannot be counted.
+    With a counter of requests, sections are messages with their roles, and the budget applies to the request.
     """
     checked = checked_sections(sections)
     options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)

@@ -227,14 +227,10 @@ def select(  # noqa: PLR0913  # each is an option of its own
     scorer: Scorer | str | None = None,
     cache: CountCache | None = None,
 ) -> Selection:
-    """Select the most relevant chunks that fit into ``budget`` tokens, joined by ``separator``.
+    """Select chunks as :func:`tokenbox.select` does, which has the options and errors.
 
-    ``chunks``: strings, mappings, :class:`Chunk` or documents of a library. ``query``: the question that they
-    should answer; a chunk's own ``score`` overrides it. ``scorer``: a function of (query, texts) that returns
-    the worth of chunks without a score, the name of an entry point of ``tokenbox.scorers``, or
-    ``module:function``. ``order``: as given, or the best last. Only the best of near-duplicate chunks is
-    shown, unless ``copies``; blank ones are not. Raises ``ContextCriticalOverflow`` if the critical chunks do
-    not fit, :class:`InvalidContent`, ``ScorerProblem`` and ``InvalidBudget``.
+    A ``scorer`` gives the worth of chunks without a score of their own. Only the best of near-duplicates is
+    shown, unless ``copies``; blank ones are not.
     """
     budget = token_budget(budget)
     check_query(query)

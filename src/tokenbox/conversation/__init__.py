@@ -9,7 +9,6 @@ from tokenbox.exports import on_first_use
 if TYPE_CHECKING:
     from tokenbox.conversation.chat_format import ChatFormat
     from tokenbox.conversation.conversation import Conversation
-    from tokenbox.conversation.fitting import fit
     from tokenbox.conversation.low_water import AutoLowWater
     from tokenbox.conversation.record import Enforced, ExchangeResult, Fitted, WindowDecision
     from tokenbox.conversation.status import ContextItem, Evicted, Status
@@ -28,7 +27,6 @@ __all__ = [
     "Status",
     "ToolCosts",
     "WindowDecision",
-    "fit",
     "shorten_tools",
     "tool_costs",
 ]
@@ -40,7 +38,6 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and reports any
         {
             "chat_format": "ChatFormat",
             "conversation": "Conversation",
-            "fitting": "fit",
             "low_water": "AutoLowWater",
             "record": "Enforced ExchangeResult Fitted WindowDecision",
             "status": "ContextItem Evicted Status",

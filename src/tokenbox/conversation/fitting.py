@@ -45,31 +45,12 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     markers: bool = True,
     handles: bool = False,
 ) -> Fitted[T]:
-    """Return the messages that fit into ``budget`` tokens as a request: the same objects, in their order.
+    """Fit messages into ``budget`` tokens as :func:`tokenbox.fit` does, which has the options and errors.
 
-    ``messages``: of any API or library (:mod:`tokenbox.content.items`). System and developer messages, pinned
-    ones (by their places in the list), the last user message and the round of tool calls that the model has
-    not read yet always stay; a tool call stays or leaves with all its results. A result without its call
-    leaves, and so does a call that was never answered, unless it is still at the end of the list.
-
-    A list that is over the budget is reduced in ``steps``, each only while necessary: ``mask`` (results of
-    old calls become one line, the newest ``keep_results`` last of all), ``cut`` (results keep their head and
-    tail), ``rounds`` and ``exchanges`` (the oldest are evicted), and ``shorten_last``, if the unread results
-    alone are too large.
-
-    ``tokenizer``: the counter (:data:`~tokenbox.conversation.counters.Counts`). ``fields``: other fields of
-    the request that cost tokens, such as ``response_format`` or Anthropic's ``system``. ``low_water``: once
-    over the budget, reduce to about this fraction of it, in whole steps; a smaller fraction never keeps more.
-    Below 1 the list is replayed from its beginning, so a longer list keeps earlier changes, and the start of
-    the prompt stays the same.
-    ``"auto"`` reduces as far as is cheapest with a prompt cache, estimated from the messages
-    (docs/caching.md). ``query``: a text, or ``"last"`` for the last user message; the newest messages get an
-    eighth of the room, and the others compete for the rest by how well their lines match the query
-    (:mod:`tokenbox.conversation.relevance`). ``handles``: name omitted texts by a handle for
-    :meth:`Fitted.expand`.
-
-    Raises :class:`ContextCriticalOverflow` if what must stay does not fit, :class:`InvalidMessage`,
-    :class:`InvalidBudget`, :class:`UndeclaredCost`, or a ``TokenizerError``.
+    A result without its call leaves, and so does a call that was never answered, unless it is still at the
+    end of the list. With ``low_water`` below 1 the list is replayed from its beginning, so that a longer list
+    keeps earlier changes, and the start of the prompt stays the same. With a ``query`` the newest messages
+    get an eighth of the room, and the others compete for the rest (:mod:`tokenbox.conversation.relevance`).
     """
     limits = checked_limits(max_turns, budget, low_water, steps, keep_results)
     given = list(messages) if isinstance(messages, Iterator) else messages

@@ -255,7 +255,6 @@ def proven(
     proof: Sink,
     *,
     source: str | None = None,
-    template: str | None = None,
 ) -> Callable[P, T]:
     """Wrap the function so that it calls ``proof`` with the evidence of its result or error.
 
@@ -267,7 +266,7 @@ def proven(
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = inspect.signature(function.call).bind(*args, **kwargs)
         bound.apply_defaults()
-        evidence = partial(evidence_of, function, bound.arguments, source=source, template=template)
+        evidence = partial(evidence_of, function, bound.arguments, source=source)
         try:
             result = function.call(*args, **kwargs)
         except function.undecided:
@@ -290,7 +289,6 @@ def evidence_of(
     outcome: Any,  # noqa: ANN401  # the function's result, or its error
     *,
     source: str | None = None,
-    template: str | None = None,
 ) -> Evidence:
     """Return the evidence of a call that returned or raised ``outcome``."""
     error = outcome if isinstance(outcome, TokenboxError) else None
@@ -309,7 +307,7 @@ def evidence_of(
         "tokenizer": function.tokenizer(arguments),
         "inputs": inputs,
         "model": arguments.get("model"),
-        "template": template,
+        "template": getattr(arguments.get(function.counter or ""), "template_digest", None),
         "override": override.to_dict() if isinstance(override, Override) else None,
     }
     if error is None:

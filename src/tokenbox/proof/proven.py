@@ -17,11 +17,10 @@ def with_proof(
     proof: Sink | None,
     *,
     source: str | None = None,
-    template: str | None = None,
 ) -> Callable[P, T]:
     """Return ``function``, whose calls pass their evidence to ``proof``; the function itself without it.
 
-    ``source`` and ``template``: as for :func:`tokenbox.proof.calls.proven`.
+    ``source``: the default source of inputs.
     """
     if proof is None:
         return function
@@ -29,4 +28,4 @@ def with_proof(
     from tokenbox.proof.replay import FUNCTIONS
 
     recorded = next(one for one in FUNCTIONS.values() if one.call is function)
-    return proven(recorded, proof, source=source, template=template)
+    return proven(recorded, proof, source=source)
