@@ -156,6 +156,12 @@ def _counted(hunks: Sequence[Sequence[str]]) -> list[str]:
     return [note] if added + removed and len(note) < sum(map(len, lines)) else lines
 
 
+def _ranges_line(marks: str, starts: Sequence[int], sizes: Sequence[int]) -> str:
+    """Return a line such as ``@@ -3,2 +3,3 @@``; of a merge, it has a range for each parent."""
+    *old, new = [f"{start - (size == 0)},{size}" for start, size in zip(starts, sizes, strict=True)]
+    return " ".join([f"@{marks}", *(f"-{part}" for part in old), f"+{new} @{marks}"])
+
+
 def _reduced(hunk: Sequence[str], context: int) -> list[str]:
     """Split a hunk into hunks with less context around the changes, with correct line numbers.
 
@@ -184,10 +190,8 @@ def _reduced(hunk: Sequence[str], context: int) -> list[str]:
             continue
         if start < i:
             sizes = [sum(side) for side in zip(*sides[start:i], strict=True)]
-            # As ``@@ -3,2 +3,3 @@``; of a merge, with a range for each parent.
-            *old, new = [f"{n - (size == 0)},{size}" for n, size in zip(following, sizes, strict=True)]
-            ranges_line = " ".join([f"@{match[1]}", *(f"-{part}" for part in old), f"+{new} @{match[1]}"])
             note = f" [{left_out} context line{'' if left_out == 1 else 's'} left out]" if left_out else ""
+            ranges_line = _ranges_line(match[1], following, sizes)
             result += [f"{ranges_line}{title}{note}{match[5]}", *body[start:i]]
             following, left_out = [n + size for n, size in zip(following, sizes, strict=True)], 0
         if i < len(body):

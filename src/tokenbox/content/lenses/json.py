@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from tokenbox.content.lenses.lens import Parameter, lens
@@ -161,15 +162,7 @@ def json_table(text: str, fields: str, rows: int) -> str:
         return text  # a key is there twice, and a table has one cell for it
     every = list(dict.fromkeys(path for row in flat for path in row))
     wanted = [path.strip().removeprefix(f"{name}.") for path in fields.split(",") if path.strip()]
-    chosen = dict.fromkeys(every)
-    if wanted:
-        lists = {path for row in flat for path, value in row.items() if isinstance(value, list) and value}
-        chosen = dict.fromkeys(
-            path
-            for path in every
-            if any(f"{path}.".startswith(f"{w}.") for w in wanted)
-            or (path in lists and any(w.startswith(f"{path}.") for w in wanted))
-        )
+    chosen = dict.fromkeys(_columns(flat, every, wanted) if wanted else every)
     # A table with more cells than the text has characters is longer.
     if not chosen or len(chosen) * min(rows, len(flat)) > len(text):
         return text
@@ -183,6 +176,17 @@ def json_table(text: str, fields: str, rows: int) -> str:
     lines += ["\t".join(_cell(row.get(path, "")) for path in chosen) for row in flat[:rows]]
     table = "\n".join(lines) + "\n"
     return table if len(table) < len(text) else text
+
+
+def _columns(rows: Sequence[Mapping[str, object]], every: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Return the paths that are wanted or below one, and the lists that a wanted path leads into."""
+    lists = {path for row in rows for path, value in row.items() if isinstance(value, list) and value}
+    return [
+        path
+        for path in every
+        if any(f"{path}.".startswith(f"{one}.") for one in wanted)
+        or (path in lists and any(one.startswith(f"{path}.") for one in wanted))
+    ]
 
 
 def _rows_of(value: object) -> tuple[str, _Object | None, list[_Object] | None]:

@@ -123,29 +123,17 @@ class _Reader:
             return None
         inner = unwrapped(node)
         body = body_of(inner)
-        declares = False
-        if body is not None and types.is_container(inner.type):
-            role = DefinitionRole.CONTAINER
-        elif body is not None and inner.type in types.OBJECT:
-            role = DefinitionRole.CONTAINER if rows(inner) > 1 else DefinitionRole.MEMBER
-        elif body is not None and types.is_function(inner.type):
-            role = DefinitionRole.FUNCTION
-        elif inner.type in types.TYPE_LITERALS:
-            role = DefinitionRole.CONTAINER
-        elif (call := declaring_block(node) or long_call(node)) is not None:
-            return self._call(node, call, comments, depth)
-        elif (declares := self._declares(node)) or is_member(
-            inner if node.type == "call" else node, within=within
-        ):
-            role = DefinitionRole.MEMBER
-        else:
-            return None
+        role = _role_of(inner, has_body=body is not None)
+        if role is None:
+            if (call := declaring_block(node) or long_call(node)) is not None:
+                return self._call(node, call, comments, depth)
+            if not self._declares(node) and not is_member(
+                inner if node.type == "call" else node, within=within
+            ):
+                return None
         note = self._note(inner, body, comments)
-        if role is DefinitionRole.MEMBER:
-            is_whole = node.child_by_field_name("block") is None if declares else is_signature(node)
-            name = "" if types.is_skipped(node.type) else self._words(name_of(node))  # PHP's traits
-            end = self._end_of_columns(node) if node.type == "create_table" else node.end_byte
-            return _made(node, role, name, end, comments, note, is_signature=is_whole)
+        if role is None or role is DefinitionRole.MEMBER:
+            return self._member(node, comments, note)
         assert body is not None  # noqa: S101  # containers and functions have one
         inside = self._inside(inner, body, role, depth)
         role = DefinitionRole.CONTAINER if inside else role
@@ -154,6 +142,13 @@ class _Reader:
         )
         name = self._words(name_of(inner if is_named else node))
         return _made(node, role, name, body_start(body, inner), comments, note, inside)
+
+    def _member(self, node: Node, comments: Sequence[Node], note: str) -> Definition:
+        """Return a member, of which all but the block of a call that declares something is signature."""
+        is_whole = node.child_by_field_name("block") is None if self._declares(node) else is_signature(node)
+        name = "" if types.is_skipped(node.type) else self._words(name_of(node))  # PHP's traits
+        end = self._end_of_columns(node) if node.type == "create_table" else node.end_byte
+        return _made(node, DefinitionRole.MEMBER, name, end, comments, note, is_signature=is_whole)
 
     def _inside(self, inner: Node, body: Node, role: DefinitionRole, depth: int) -> tuple[Definition, ...]:
         """Return the members of a container, and the variables that a rule of CSS defines."""
@@ -243,6 +238,17 @@ class _Reader:
 
     def _text(self, start: int, end: int) -> str:
         return self._source[start:end].decode("utf-8", "replace")
+
+
+def _role_of(node: Node, *, has_body: bool) -> DefinitionRole | None:
+    """Return the role that the type of a node alone decides; None if it decides none."""
+    if has_body and types.is_container(node.type):
+        return DefinitionRole.CONTAINER
+    if has_body and node.type in types.OBJECT:
+        return DefinitionRole.CONTAINER if rows(node) > 1 else DefinitionRole.MEMBER
+    if has_body and types.is_function(node.type):
+        return DefinitionRole.FUNCTION
+    return DefinitionRole.CONTAINER if node.type in types.TYPE_LITERALS else None
 
 
 def _made(
