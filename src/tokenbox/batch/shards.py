@@ -163,7 +163,7 @@ def _files(storage: Storage, address: str) -> tuple[list[str], str]:
             address=address,
         )
     address = without_password(address)
-    raise InvalidAddress(f"there is no file or folder {address}.", address=address)
+    raise InvalidAddress(f"there is no file or folder {address}. Check the path.", address=address)
 
 
 def _is_data(name: str, folder: str) -> bool:

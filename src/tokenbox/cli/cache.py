@@ -88,7 +88,10 @@ def _requests(file: str) -> list[dict[str, Any]]:
             found = [json.loads(line) for line in text.split("\n") if line.strip()]
         except (ValueError, RecursionError) as error:
             problem = syntax_problem(error)
-            raise UsageProblem(f"{shown_name(file)} is neither JSON nor JSON lines: {problem}.") from None
+            raise UsageProblem(
+                f"{shown_name(file)} is neither JSON nor JSON lines: {problem}. "
+                'Give requests as they were sent, such as {"model": "gpt-4o", "messages": [...]}.'
+            ) from None
     if isinstance(found, list) and found and all(isinstance(item, dict) and "role" in item for item in found):
         return [{"messages": found}]
     bodies = found if isinstance(found, list) else [found]

@@ -68,7 +68,7 @@ def serve(
 
     settings = load()
     if not settings.upstreams:
-        raise UsageProblem("name a server with --upstream URL, or in [upstreams.NAME].")
+        raise UsageProblem("no upstream is named. Name one: tokenbox serve --upstream http://127.0.0.1:8080")
     run(settings, load, lambda text: write_bytes(text.encode(), flush=True), write_error, quiet=quiet)
 
 

@@ -124,7 +124,9 @@ def find_bundle(name: str, folder: str | None) -> tuple[BundleFiles, str]:
     if not _ID.fullmatch(name):
         if not Path(name).exists():
             raise BundleNotFound(
-                f"{name[:200]} is not the id of a bundle, a folder or a file.", start=name[:200]
+                f"{name[:200]} is not the id of a bundle, a folder or a file. "
+                "List the bundles: tokenbox proof list",
+                start=name[:200],
             )
         return open_bundle(name)
     try:

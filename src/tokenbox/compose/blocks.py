@@ -383,7 +383,9 @@ def checked_blocks(blocks: object) -> list[Block]:
         raise RenderError(f"blocks is a list of blocks, not {type(blocks).__name__}.")
     for place, block in enumerate(given):
         if not isinstance(block, Block):
-            raise RenderError(f"blocks[{place}] is not a block, but {type(block).__name__}.", index=place)
+            raise RenderError(
+                f"blocks[{place}] is not a block such as CodeBlock, but {type(block).__name__}.", index=place
+            )
     return given
 
 

@@ -258,6 +258,8 @@ def read_each(values: object, read: Callable[[object], T], expected: str) -> lis
             key for key in ("messages", "input", "contents") if isinstance(values, Mapping) and key in values
         ]
         example = f"Give its {inner[0]}." if inner else 'Give [{"role": "user", "content": "hi"}].'
+        if isinstance(values, bytes):
+            example = "Decode it first: .decode()."
         raise InvalidMessage(f"messages are a list of {expected}, not {type(values).__name__}. {example}")
     found = []
     for index, value in enumerate(given):
@@ -387,7 +389,7 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
         return None
     if isinstance(content, tuple) and not isinstance(content, Object):
         return tuple(_part(part, place) for place, part in enumerate(content))
-    raise InvalidMessage("content is a text or a list of parts.")
+    raise InvalidMessage(f"content is a text or a list of parts, not {type(content).__name__}.")
 
 
 def _part(part: Frozen, place: int) -> Part:

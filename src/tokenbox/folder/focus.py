@@ -70,7 +70,8 @@ def _files_of(files: Sequence[File], named: str, path: str) -> list[File]:
         raise FocusProblem(f"focus {named}: {problem}", path=path)
     last = wanted.rpartition("/")[2]
     by_name = {file.name.rpartition("/")[2]: file.name for file in files}
-    hint = _did_you_mean([by_name[name] for name in difflib.get_close_matches(last, by_name, 1)])
+    near = [by_name[name] for name in difflib.get_close_matches(last, by_name, 1)]
+    hint = _did_you_mean(near) or " List the files: tokenbox pack . --tree"
     raise FocusProblem(f"focus {named}: there is no file {path!r} in the pack.{hint}", path=path)
 
 

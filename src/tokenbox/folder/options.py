@@ -136,7 +136,7 @@ def settled(given: PackSettings, purpose: Purpose | str | None, project: PackSet
     Raises :class:`SettingProblem`.
     """
     if purpose is not None:
-        given = given.or_else(_PRESETS[one_of(Purpose, "for", purpose, SettingProblem, setting="for")])
+        given = given.or_else(_PRESETS[one_of(Purpose, "purpose", purpose, SettingProblem, setting="for")])
     return given.or_else(project)
 
 

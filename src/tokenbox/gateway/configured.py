@@ -217,7 +217,7 @@ def _key_in(variable: str, env: Mapping[str, str], setting: str) -> str:
     try:
         return ApiKey(env[variable]).reveal()
     except KeyError:
-        problem = ", which is not set. Set it first."
+        problem = f", which is not set. Set it, then start again: export {variable}=KEY"
     except InvalidTarget as error:
         problem = f": {error.message}"
     raise ConfigError(f"{setting} names {variable}{problem}", code=ConfigCode.BAD_VALUE, key=setting)

@@ -93,7 +93,7 @@ def _listening(host: str, port: int, count: int) -> list[socket.socket]:
     except OSError:
         raise GatewayProblem(
             f"cannot listen on {_address(host, port)}: another program uses it, or this user "
-            "may not. Choose another port."
+            f"may not. Choose another port, such as --port {port + 1 if port < 65535 else 8640}."
         ) from None
 
 

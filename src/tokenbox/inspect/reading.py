@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def _json(path: Path, data: bytes, asked: InspectOptions) -> list[PageEntry]:
     if value is None:
         records = _lines(text)
         if not records:
-            raise _nothing(path.name)
+            raise _no_json(path) if path.suffix.lower() == ".json" else _nothing(path.name)
         return _log(records, path.name, asked)
     if isinstance(value, dict):
         known = _own_record(value, path, asked)
@@ -137,6 +138,13 @@ def _log(records: list[dict[str, Any]], name: str, asked: InspectOptions) -> lis
         )
         for transcript in found
     ]
+
+
+def _no_json(path: Path) -> NothingToInspect:
+    return NothingToInspect(
+        f"{path.name} is not valid JSON. To see the place: python -m json.tool {shlex.quote(str(path))}",
+        file=path.name,
+    )
 
 
 def _nothing(name: str) -> NothingToInspect:

@@ -63,6 +63,6 @@ def unknown_window(model: str | None) -> PolicyError:
             f"Did you mean {near[0]}? For a model of your own, set its window: tokenbox config set {key} 8192"
         )
     else:
-        help_ = "Set it to its server's, such as 8192, or give the call max_ctx or a budget.\n"
+        help_ = "Set it to that of its server, such as 8192, or give max_ctx or a budget.\n"
         help_ += f"Run: {remedies[0]}"
     return UnknownWindow(f"{unknown} {help_}", model=model, nearest=near, remedies=remedies)

@@ -78,7 +78,7 @@ def pack(
     if limits.input_limit < 0:
         raise InvalidPolicy(
             f"nothing is left for the input: {limits.reserve_out:,} tokens are reserved for the answer, and "
-            f"of {limits.max_ctx:,} only {limits.usable:,} may be used. Lower reserve_out or headroom.",
+            f"the window less its headroom has {limits.usable:,}. Lower reserve_out, or raise max_ctx.",
             field="reserve_out",
             reserve_out=limits.reserve_out,
             usable=limits.usable,

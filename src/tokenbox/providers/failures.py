@@ -125,7 +125,12 @@ def failure(
         case 404 if "model_not_found" in names or "model" in message.lower():
             return ModelNotFound(f"no such model. {says}", status=404)
         case int() if status < 500:  # HTTP
-            return RequestRejected(f"status {status}. {says}", status=status)
+            hint = (
+                " Check that the endpoint is an LLM server."
+                if isinstance(body, str) and is_html(body)
+                else ""
+            )
+            return RequestRejected(f"status {status}. {says}{hint}", status=status)
         case _:
             return ServerFailed(f"status {status}. {says}", retry_after=_retry_after(headers), status=status)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from tokenbox.config.values import looks_secret
 from tokenbox.errors import needing
 from tokenbox.providers.target import MIN_HIDDEN, ApiKey
 from tokenbox.shell.errors import KeyNotSent
+from tokenbox.tokenizers.ownership import key_of_model
 
 if TYPE_CHECKING:
     from tokenbox.config import Config, Connection
@@ -59,8 +61,8 @@ class ModelKeys:
             host = urlsplit(connection.endpoint or "").hostname
             raise KeyNotSent(
                 f"the key {name} is not sent to {host}: that address comes from {setting.source}, which "
-                f"others may have written. If you trust it, add [models.{connection.name}] to your own "
-                "settings.",
+                "others may have written. If you trust it: tokenbox config set --user "
+                f"{key_of_model(connection.name, 'endpoint')} {shlex.quote(connection.endpoint or '')}",
                 model=connection.name,
                 host=host,
             )

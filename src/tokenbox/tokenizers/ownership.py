@@ -224,10 +224,7 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
             f"tokenbox config set {key} {_vocabulary(name or model)}",
             heuristic,
         ]
-        why = (
-            f"its family {baseline} is in the package, but a policy uses only tokenizers that you enable "
-            "(`tokenbox count` needs no setting)"
-        )
+        why = f"its family {baseline} is in the package, but a guard uses only tokenizers that you chose"
     else:
         # The path of its vocabulary file is unknown, so there is no command for it that could be run as is.
         remedies = [heuristic]
@@ -237,11 +234,11 @@ def _no_tokenizer(model: str, family: Family | None, baseline: str | None) -> No
             why = f"there is no public one ({family.source})"
         else:
             why = f"its family {name} has none in the package"
-    file = "" if baseline is not None else f", or its vocabulary, {FILE_PREFIX}PATH, as {key}"
+    chosen = "NAME" if baseline is None else _vocabulary(name or model)
+    file = "" if baseline else f" If you have its vocabulary: tokenbox config set {key} {FILE_PREFIX}PATH."
     return NoTokenizer(
-        f"no tokenizer counts for the model {shown(model)}: {why}. Set one{file}, name one in the call, or "
-        f"register one: tokenbox.tokenizers.register({shown(name or model)}, function)."
-        f"\nRun: {remedies[0]}",
+        f"no tokenizer counts for the model {shown(model)}: {why}.{file} For one call: --tokenizer {chosen}, "
+        f"in Python tokenizer={chosen!r}.\nRun: {remedies[0]}",
         model=model,
         family=name,
         baseline=baseline,
