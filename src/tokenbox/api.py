@@ -14,14 +14,13 @@ from tokenbox.compose import breakpoints as changes
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
 from tokenbox.compose.remembered import counted
-from tokenbox.compose.requests import Count, count_by, with_unseen
+from tokenbox.compose.requests import Count, Counts, count_by, with_unseen
 from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
 from tokenbox.compose.sections import layout as compose_layout
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import checked_fields, read_request
 from tokenbox.content.tool_objects import as_schemas, json_schema_of
 from tokenbox.counters import (
-    Counts,
     count_text,
     counts_requests,
     request_counter,

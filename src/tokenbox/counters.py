@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.messages import are_messages
 from tokenbox.compose.remembered import COUNTS
-from tokenbox.compose.requests import Count, RequestCounter, is_request_counter
+from tokenbox.compose.requests import Count, Counts, RequestCounter, is_request_counter
 from tokenbox.errors import TokenizerError, shown
-from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import FILE_PREFIX, UNKNOWN, as_tokenizer, get, is_builtin
 
 if TYPE_CHECKING:
     from tokenbox.content.section import Section
     from tokenbox.conversation.pieces import MediaTokens
     from tokenbox.models import Counters
-
-Counts = str | Tokenizer | RequestCounter | Callable[[str], int]
-"""A source of token counts: a name from ``tokenbox tokenizers``, ``file:PATH``, a model's name, a tokenizer,
-any function from a text to its count, or a chat format."""
+    from tokenbox.tokenizers.protocol import Tokenizer
 
 
 def request_counter(

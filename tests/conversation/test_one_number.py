@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tokenbox.compose.requests import Counts
     from tokenbox.models import ModelUse
 
 MODELS = ("gpt-4o", "gpt-5", "gpt-4", "llama-3.1-8b", "claude-sonnet-4-5", "model-of-nobody")
@@ -573,7 +574,7 @@ def test_texts_that_a_chat_message_does_not_show_are_counted_by_library_and_gate
 
 
 @pytest.mark.parametrize("named", ["gpt-4o", openai_format("gpt-4o"), "o200k_base", len])
-def test_texts_without_markers_are_counted_alike(named: counters.Counts) -> None:
+def test_texts_without_markers_are_counted_alike(named: Counts) -> None:
     expected = tokenbox.count(HI, tokenizer=named, markers=False).total
     assert tokenbox.fit(HI, 1000, named, markers=False).total == expected
     conversation = tokenbox.Conversation("", named, markers=False)

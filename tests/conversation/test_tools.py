@@ -18,7 +18,7 @@ from tokenbox.errors import ContextCriticalOverflow, InvalidBudget
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tokenbox.conversation.counters import Counts
+    from tokenbox.compose.requests import Counts
 
 MODEL = "gpt-4o"
 

@@ -15,7 +15,7 @@ from tokenbox.render.lines import printable
 from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
-    from tokenbox.counters import Counts
+    from tokenbox.compose.requests import Counts
     from tokenbox.tokenizers.protocol import Engine, Tokenizer
 
 DEFAULT_TOKENIZER = "o200k_base"

@@ -6,10 +6,10 @@ Every count of messages goes through a :class:`RequestCounter`. The chat formats
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from tokenbox.errors import TokenizerError, shown
 from tokenbox.integers import MAX_INTEGER, given_count
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.content.message import Message, Object
     from tokenbox.content.request import Request
-    from tokenbox.tokenizers.protocol import TokenizerIdentity
+    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
 
 
 NO_BOUND: Final = MAX_INTEGER
@@ -107,6 +107,13 @@ class RequestCounter(Protocol):
     def count_request(self, request: Request) -> Count:
         """Count the request. Raises ``TokenizerError``, or an error that names the position."""
         ...
+
+
+Counts: TypeAlias = "str | Tokenizer | RequestCounter | Callable[[str], int]"
+"""A source of token counts, as callers name it: a name from ``tokenbox tokenizers``, ``file:PATH``, a model's
+name, a tokenizer, any function from a text to its count, or a chat format, which counts whole requests. A
+counter of texts counts requests with the markers of the common chat formats added. Where None is allowed, it
+is the larger count of two vocabularies plus 15 %, an estimate."""
 
 
 class PartCost(NamedTuple):

@@ -14,7 +14,7 @@ from tokenbox.compose.deciding import deciding_sections
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions, LayoutRecord
 from tokenbox.compose.messages import MessagesWhole, check_roles, count_of_messages
 from tokenbox.compose.parts import Parts, PricedWhole
-from tokenbox.compose.requests import Count, RequestCounter, is_request_counter
+from tokenbox.compose.requests import Count, Counts, RequestCounter, is_request_counter
 from tokenbox.compose.seamed import NotSeamable, checked_total, exact_whole
 from tokenbox.engine import box, degrade
 from tokenbox.engine.result import Policy, Step
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tokenbox.content.group import Group
     from tokenbox.content.section import Section
     from tokenbox.tokenizers.cache import CountCache
-    from tokenbox.tokenizers.protocol import Tokenizer
 
     Groups = Mapping[str, Group | Mapping[str, object]]
     Total = Callable[[Sequence[str], str], int]
@@ -51,7 +50,7 @@ WASTE = 20
 def layout(
     sections: Iterable[Section | Mapping[str, object]],
     budget: int,
-    tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
+    tokenizer: Counts,
     separator: str = SEPARATOR,
     *,
     policy: Policy | str = Policy.FACET,
@@ -71,7 +70,7 @@ def layout(
 
 def counter_of(
     sections: Sequence[Section],
-    tokenizer: str | Tokenizer | RequestCounter | Callable[[str], int],
+    tokenizer: Counts,
     cache: CountCache | None = None,
 ) -> Counter:
     """Return the counter of the sections' texts, or of messages if a counter of requests is given."""

@@ -13,7 +13,7 @@ from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
 from tokenbox.content.request import beside_items, read_tools
 from tokenbox.conversation.counted_window import CountedWindow, Frame
-from tokenbox.conversation.counters import Counts, counter_of, tokenizer_of
+from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import BESIDE, limits, overflow
 from tokenbox.conversation.pieces import MediaTokens, open_session
 from tokenbox.conversation.record import Enforced, expanded
@@ -25,7 +25,7 @@ from tokenbox.integers import whole
 from tokenbox.render.html import Pictured, in_words
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count, RequestCounter
+    from tokenbox.compose.requests import Count, Counts, RequestCounter
     from tokenbox.conversation.low_water import LowWater
     from tokenbox.conversation.result_forms import ShownItem
     from tokenbox.tokenizers.protocol import TokenizerIdentity
@@ -37,7 +37,7 @@ class Conversation(Pictured):
     """A system prompt and a window of messages, within ``max_turns`` exchanges and ``token_budget`` tokens.
 
     Messages are of any API or library (:mod:`tokenbox.content.items`). ``count``: the counter
-    (:data:`~tokenbox.conversation.counters.Counts`), looked up on every use, so that it follows a switch of
+    (:data:`~tokenbox.compose.requests.Counts`), looked up on every use, so that it follows a switch of
     models. Each message is counted once, and all are counted again when the counter's ``identity`` changes.
     A bare function has no identity, so it counts the system prompt on each use to detect a change.
     :meth:`recount` forces a recount.
@@ -56,7 +56,7 @@ class Conversation(Pictured):
     def __init__(  # noqa: PLR0913  # keyword options
         self,
         system: str = "",
-        count: Counts = None,
+        count: Counts | None = None,
         max_turns: int | None = None,
         token_budget: int | None = None,
         *,
@@ -76,7 +76,7 @@ class Conversation(Pictured):
         for name, callback in (("summarize", summarize), ("keep", keep)):
             if not (callback is None or callable(callback)):
                 raise InvalidContent(f"{name} is a function, not {shown(callback):.60}.")
-        self.count: Counts = count
+        self.count: Counts | None = count
         self.max_turns, self.token_budget, self.low_water = max_turns, token_budget, low_water
         self.steps, self.keep_results, self.query = steps, keep_results, query
         self.summarize, self.keep = summarize, keep

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tokenbox.compose.requests import RequestCounter, is_request_counter
+from tokenbox.compose.requests import Counts, RequestCounter, is_request_counter
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import CountsMedia, MediaTokens
 from tokenbox.lookups import counter_of_model
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer, get, is_builtin
 
-Counts = str | Tokenizer | RequestCounter | Callable[[str], int] | None
-"""A counter: a :class:`~tokenbox.compose.requests.RequestCounter`, such as a chat format, which counts whole
-requests; or a counter of texts (a tokenizer's name, a tokenizer, any function from a text to its count), to
-which the markers of the common chat formats are added. A model's name stands for that model's counter. None
-is the larger count of two vocabularies plus 15 %, an estimate."""
 
-
-def counter_of(count: Counts, *, markers: bool = True, media_tokens: MediaTokens = None) -> RequestCounter:
+def counter_of(
+    count: Counts | None, *, markers: bool = True, media_tokens: MediaTokens = None
+) -> RequestCounter:
     """Return the counter of requests. Raises ``TokenizerError`` if ``count`` is not a counter."""
     named: RequestCounter | None = None
     if isinstance(count, str) and not is_builtin(count):

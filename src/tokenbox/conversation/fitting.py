@@ -10,7 +10,7 @@ from tokenbox.content.items import Item, read_items
 from tokenbox.content.message import Role
 from tokenbox.content.request import beside_items, read_tools
 from tokenbox.conversation.counted_window import CountedWindow
-from tokenbox.conversation.counters import Counts, counter_of, tokenizer_of
+from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits as checked_limits
 from tokenbox.conversation.limits import overflow
 from tokenbox.conversation.pieces import MediaTokens, open_session
@@ -22,6 +22,7 @@ from tokenbox.errors import InvalidBudget, several, shown
 from tokenbox.integers import whole
 
 if TYPE_CHECKING:
+    from tokenbox.compose.requests import Counts
     from tokenbox.conversation.low_water import LowWater
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ Tools = Sequence[Mapping[str, object]]
 def fit(  # noqa: PLR0913  # each is an option of its own
     messages: Sequence[T] | Iterator[T],
     budget: int | None,
-    tokenizer: Counts = None,
+    tokenizer: Counts | None = None,
     *,
     tools: Tools | None = None,
     fields: Mapping[str, object] | None = None,

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenbox.compose.requests import RequestCounter, count_by
+from tokenbox.compose.requests import Counts, RequestCounter, count_by
 from tokenbox.content.items import read_items
-from tokenbox.content.request import Request, read_tools
-from tokenbox.content.tool_objects import as_schemas
-from tokenbox.conversation.counters import Counts, counter_of
+from tokenbox.content.request import Request
+from tokenbox.content.tool_objects import checked_tools
+from tokenbox.conversation.counters import counter_of
 from tokenbox.conversation.limits import overflow
 from tokenbox.errors import InvalidBudget, shown
 from tokenbox.integers import whole
@@ -98,17 +98,15 @@ class ShortenedTools:
 
 
 def tool_costs(
-    tools: Sequence[object] | None, count: Counts = None, messages: Sequence[object] = ()
+    tools: Sequence[object] | None, count: Counts | None = None, messages: Sequence[object] = ()
 ) -> ToolCosts:
     """Return the cost of each tool, the largest first. ``messages`` show which tools were called.
 
     ``count``: the counter, such as a model's name. Raises ``InvalidMessage`` or a ``TokenizerError``.
     """
     counter, calls = counter_of(count), Tally(call.name for call in _calls(messages))
-    schemas = as_schemas(tools)
-    read_tools(schemas)
-    whole_count, exact = _tokens(counter, schemas)
-    given = list(schemas or ())
+    given = list(checked_tools(tools))
+    whole_count, exact = _tokens(counter, given)
     costs = [
         ToolCost(name_of(tool), tokens, calls[name_of(tool)])
         for tool, tokens in zip(given, _saved(counter, given, whole_count), strict=True)
@@ -120,7 +118,7 @@ def tool_costs(
 def shorten_tools(
     tools: Sequence[object] | None,
     budget: int | None = None,
-    count: Counts = None,
+    count: Counts | None = None,
     *,
     messages: Sequence[object] = (),
     shortenings: Collection[str] = (Shortening.SORT, Shortening.NOTES, Shortening.SENTENCES),
@@ -141,9 +139,7 @@ def shorten_tools(
         known = ", ".join(Shortening)
         raise InvalidBudget(f"shortenings are some of {known}, not {shown(shortenings)}.") from None
     counter = counter_of(count)
-    schemas = as_schemas(tools)
-    read_tools(schemas)
-    made: list[dict[str, Any]] = [dict(tool) for tool in schemas or ()]
+    made: list[dict[str, Any]] = [dict(tool) for tool in checked_tools(tools)]
     total, exact = _tokens(counter, made)
     used = _used(messages)
     steps = []

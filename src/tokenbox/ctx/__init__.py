@@ -65,14 +65,12 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from fractions import Fraction
 
-    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.compose.requests import Counts
     from tokenbox.policy.chunks import Chunk
-    from tokenbox.policy.estimate import Counts
+    from tokenbox.policy.estimate import ChunkCounter
     from tokenbox.policy.override import Override
     from tokenbox.proof import Sink
-    from tokenbox.tokenizers.protocol import Tokenizer
 
-    Counting = str | Tokenizer | RequestCounter | Callable[[str], int]
     Tools = Sequence[object]
     Headroom = str | Decimal | Fraction | int | float
 
@@ -122,7 +120,7 @@ def estimate(
     model: str | None,
     chunks: Iterable[Chunk] | Mapping[str, object] | Chunks,
     *,
-    tokenizer: Counting | None = None,
+    tokenizer: Counts | None = None,
     separator: str = SEPARATOR,
     tools: Tools | None = None,
     config: Config | None = None,
@@ -148,7 +146,7 @@ def pack(  # noqa: PLR0913  # the seven of ADR 007, and keyword options
     headroom: Headroom | None = None,
     strategy: str | Strategy | None = None,
     model: str | None = None,
-    tokenizer: Counting | None = None,
+    tokenizer: Counts | None = None,
     *,
     separator: str = SEPARATOR,
     tools: Tools | None = None,
@@ -191,7 +189,7 @@ def enforce(  # noqa: PLR0913  # the five of ADR 007, and keyword options
     max_tokens_request: int | None = None,
     override: Override | None = None,
     *,
-    tokenizer: Counting | None = None,
+    tokenizer: Counts | None = None,
     max_ctx: int | None = None,
     headroom: Headroom | None = None,
     strategy: str | Strategy | None = None,
@@ -293,7 +291,7 @@ _cache: dict[object, tuple[Config, Any]] = {}
 _MAX_CACHED = 1_000
 
 
-def _counter(request: Chunks, model: str | None, tokenizer: object, config: Config) -> Counts:
+def _counter(request: Chunks, model: str | None, tokenizer: object, config: Config) -> ChunkCounter:
     """Return the counter of these chunks: of requests for messages and sections that are sent as messages."""
     counting, server = _cached(config, lambda: config.counting(model), "counting", model), None
     if tokenizer is not None:
@@ -316,7 +314,7 @@ def _counter(request: Chunks, model: str | None, tokenizer: object, config: Conf
 
 def _counter_and_limits(
     request: Chunks, model: str | None, tokenizer: object, config: Config, figures: ModelFigures
-) -> tuple[Counts, GuardLimits]:
+) -> tuple[ChunkCounter, GuardLimits]:
     """Return the counter and the limits. Raises one error if both are missing, or the name is misspelt."""
     try:
         counter = _counter(request, model, tokenizer, config)
@@ -346,7 +344,7 @@ def _combined_remedies(first: TokenboxError, second: TokenboxError) -> list[str]
     return [f"{one} && {other}" for one, other in pairs]
 
 
-def counter_of_settings(model: str, config: Config, *, ask: bool = True) -> Counts | None:
+def counter_of_settings(model: str, config: Config, *, ask: bool = True) -> ChunkCounter | None:
     """Return the counter of a model whose settings name a server; None for any other model.
 
     The server counts if ``tokenize.use_endpoint`` is on and ``ask``. No tokenizer needs to be enabled.
@@ -419,7 +417,7 @@ def _larger_models(
     request: Chunks,
     model: str | None,
     tokens_in: int,
-    counter: Counts,
+    counter: ChunkCounter,
     config: Config,
     call: Stated,
     mode: OutputMode,

@@ -20,10 +20,9 @@ from tokenbox.proof.proven import with_proof
 if TYPE_CHECKING:
     from tokenbox.compose.breakpoints import Breakpoint
     from tokenbox.compose.layout import Layout
-    from tokenbox.compose.requests import RequestCounter
+    from tokenbox.compose.requests import Counts, RequestCounter
     from tokenbox.content.group import Group
     from tokenbox.content.section import Section
-    from tokenbox.counters import Counts
     from tokenbox.errors import ContextCriticalOverflow
     from tokenbox.proof import Sink
     from tokenbox.tokenizers.cache import CountCache

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tokenbox import api, counters
-from tokenbox.compose.requests import NO_BOUND, Count
+from tokenbox.compose.requests import NO_BOUND, Count, Counts
 from tokenbox.content.items import Item
 from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
@@ -120,7 +120,7 @@ def conversation_entry(conversation: Conversation, title: str) -> PageEntry:
 
 
 def request_entry(
-    given: object, title: str, *, model: str | None = None, tokenizer: counters.Counts | None = None
+    given: object, title: str, *, model: str | None = None, tokenizer: Counts | None = None
 ) -> PageEntry:
     """Return the entry of a request, a list of messages or a whole body.
 

@@ -23,8 +23,7 @@ from tokenbox.ledger.cost import Cost, cost_of, money_text
 from tokenbox.models import resolve_figures
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
-    from tokenbox.counters import Counts
+    from tokenbox.compose.requests import Count, Counts
     from tokenbox.inspect.importers.transcript import LoggedItem, LoggedRequest, Transcript
     from tokenbox.ledger.usage import Usage
     from tokenbox.tokenizers.protocol import Tokenizer

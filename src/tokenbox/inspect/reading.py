@@ -28,7 +28,7 @@ from tokenbox.records import from_json
 from tokenbox.store.bundle_files import open_bundle
 
 if TYPE_CHECKING:
-    from tokenbox.counters import Counts
+    from tokenbox.compose.requests import Counts
     from tokenbox.tokenizers.protocol import Tokenizer
 
 DEFAULT_TOKENIZER: Final = "o200k_base"

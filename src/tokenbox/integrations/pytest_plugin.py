@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenbox import api, counters
+from tokenbox import api
 from tokenbox.integers import token_budget
 from tokenbox.policy.guard import needed
 
 if TYPE_CHECKING:
-    from tokenbox.compose.requests import Count
+    from tokenbox.compose.requests import Count, Counts
 
 AssertFits = Callable[..., "Count"]
 
@@ -35,7 +35,7 @@ def check_fits(
     budget: int,
     model: str | None = None,
     *,
-    tokenizer: counters.Counts | None = None,
+    tokenizer: Counts | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
 ) -> Count:
     """Return the count of ``what``, at most ``budget`` tokens. An estimate includes its margin.

@@ -12,7 +12,7 @@ from tokenbox.errors import ContextCriticalOverflow, EmptyInput, one_of, shown
 from tokenbox.models import OutputMode
 from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
-from tokenbox.policy.estimate import Counts, count_chunks
+from tokenbox.policy.estimate import ChunkCounter, count_chunks
 from tokenbox.policy.guard import GuardLimits, Uncertain, Verdict, checked_uncertain, guard
 from tokenbox.policy.override import Override
 from tokenbox.policy.packing import pack, strategy_name
@@ -33,7 +33,7 @@ def no_alternatives(tokens_in: int) -> Sequence[str]:  # noqa: ARG001  # the sig
 def enforce(  # noqa: PLR0913  # keyword options
     request: Chunks,
     limits: GuardLimits,
-    counter: Counts,
+    counter: ChunkCounter,
     *,
     output_mode: OutputMode | str = OutputMode.TEXT,
     override: Override | None = None,
@@ -112,7 +112,11 @@ def _remedies(
 
 
 def _cuts(
-    request: Chunks, verdict: Verdict, counter: Counts, strategy: str | Strategy | None, model: str | None
+    request: Chunks,
+    verdict: Verdict,
+    counter: ChunkCounter,
+    strategy: str | Strategy | None,
+    model: str | None,
 ) -> list[Remedy]:
     """Return what the strategy would send; before it a single cut, if the strategy makes several.
 

@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.content.request import Request
 
-Counts = Tokenizer | RequestCounter
+ChunkCounter = Tokenizer | RequestCounter
+"""The counter of chunks: of their texts, or of the request that they are sent as."""
 
 
-def estimate(request: Chunks, counter: Counts, model: str | None = None) -> Estimate:
+def estimate(request: Chunks, counter: ChunkCounter, model: str | None = None) -> Estimate:
     """Count the request, as a whole and each chunk alone."""
     count = count_chunks(request, counter)
     return Estimate(count, tuple(sizes_of(request, counter)), counter.identity, model, request.ids)
 
 
-def count_chunks(request: Chunks, counter: Counts) -> Count:
+def count_chunks(request: Chunks, counter: ChunkCounter) -> Count:
     """Count everything that would be sent, with separators, markup or chat format."""
     if request.kind is ChunkKind.MESSAGES:
         return count_messages(request.request(request.items), counter)
@@ -51,7 +52,7 @@ def count_chunks(request: Chunks, counter: Counts) -> Count:
 
 
 def counted_sections(
-    request: Chunks, order: Sequence[int], texts: Sequence[str], counter: Counts
+    request: Chunks, order: Sequence[int], texts: Sequence[str], counter: ChunkCounter
 ) -> tuple[int, Count | None]:
     """Return the tokens of the sections at ``order`` with these texts, and their count as messages.
 
@@ -73,19 +74,19 @@ NOTHING: Final = Count(0, exact=True, at_most=0, by=By.TEXT)
 """The count if nothing is sent."""
 
 
-def section_tokenizer(request: Chunks, counter: Counts) -> Tokenizer:
+def section_tokenizer(request: Chunks, counter: ChunkCounter) -> Tokenizer:
     """Return the tokenizer of the sections' own texts. Raises :class:`InvalidChunks`."""
     if is_request_counter(counter) and request.have_roles:
         return tokenizer_of(counter)
     return text_counter(counter)
 
 
-def count_messages(sent: Request, counter: Counts) -> Count:
+def count_messages(sent: Request, counter: ChunkCounter) -> Count:
     """Count a request of messages, without an upper bound if it refers to input that the server keeps."""
     return with_unseen(count_by(request_counter(counter), sent), sent)
 
 
-def sizes_of(request: Chunks, counter: Counts) -> list[int]:
+def sizes_of(request: Chunks, counter: ChunkCounter) -> list[int]:
     """Return the count of each chunk alone; 0 for an annotation, which is never sent.
 
     A section is its text, also if it is sent as a message.
@@ -101,7 +102,7 @@ def sizes_of(request: Chunks, counter: Counts) -> list[int]:
     return [sizes.get(i, 0) for i in range(len(request.items))]
 
 
-def sizes_of_messages(counter: Counts, items: Sequence[Item]) -> list[int]:
+def sizes_of_messages(counter: ChunkCounter, items: Sequence[Item]) -> list[int]:
     """Return the tokens that each item adds to a request."""
     session = open_session(request_counter(counter))
     return [session.cost(item) for item in items]
@@ -111,12 +112,12 @@ def rendered(request: Chunks, tokenizer: Tokenizer) -> BlockLayout:
     return render_blocks(request.items, tokenizer, verbosity="full")
 
 
-def request_counter(counter: Counts) -> RequestCounter:
+def request_counter(counter: ChunkCounter) -> RequestCounter:
     """Return a counter of requests: a tokenizer counts with the markers of the common formats."""
     return counter if is_request_counter(counter) else MarkersFormat(counter)
 
 
-def text_counter(counter: Counts) -> Tokenizer:
+def text_counter(counter: ChunkCounter) -> Tokenizer:
     """Return a counter of texts. Raises :class:`InvalidChunks` for a chat format."""
     if is_request_counter(counter):
         raise InvalidChunks(

@@ -20,7 +20,7 @@ from tokenbox.policy.chunks import ChunkKind, Chunks
 from tokenbox.policy.errors import InvalidPolicy, StrategyFailed, UnknownStrategy
 from tokenbox.policy.estimate import (
     NOTHING,
-    Counts,
+    ChunkCounter,
     count_messages,
     counted_sections,
     request_counter,
@@ -61,7 +61,7 @@ _Plan = Callable[[Picked], Planned]
 def pack(
     request: Chunks,
     limits: GuardLimits,
-    counter: Counts,
+    counter: ChunkCounter,
     strategy: str | Strategy | None = None,
     model: str | None = None,
     uncertain: Uncertain | str = Uncertain.MARGIN,
@@ -114,7 +114,7 @@ class _Packing:
     """The chunks of a request, what counts them, and the budget for what is sent."""
 
     request: Chunks
-    counter: Counts
+    counter: ChunkCounter
     budget: int
 
     def by(self, strategy: str | Strategy | None) -> tuple[Planned, Count]:

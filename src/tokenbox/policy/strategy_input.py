@@ -12,7 +12,7 @@ from tokenbox.content.blocks import AnnotationBlock, resolve_priorities
 from tokenbox.content.message import Role
 from tokenbox.content.request import read_request
 from tokenbox.policy.chunks import ChunkKind, Chunks
-from tokenbox.policy.estimate import Counts, section_tokenizer, sizes_of, text_counter
+from tokenbox.policy.estimate import ChunkCounter, section_tokenizer, sizes_of, text_counter
 from tokenbox.policy.strategies import Candidate
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class StrategyInput(NamedTuple):
     count: Callable[[str], int]
 
 
-def strategy_input(request: Chunks, counter: Counts) -> StrategyInput:
+def strategy_input(request: Chunks, counter: ChunkCounter) -> StrategyInput:
     if request.kind is ChunkKind.BLOCKS:
         tokenizer = text_counter(counter)
         # Without annotations, which are about other blocks.
@@ -39,7 +39,7 @@ def strategy_input(request: Chunks, counter: Counts) -> StrategyInput:
     return StrategyInput(sections_of(request, counter), everything, section_tokenizer(request, counter).count)
 
 
-def sections_of(request: Chunks, counter: Counts) -> list[Candidate]:
+def sections_of(request: Chunks, counter: ChunkCounter) -> list[Candidate]:
     return [
         Candidate(i, one.id, one.content, size, one.priority, one.shrink == 0, one.role)
         for i, (one, size) in enumerate(zip(request.sections, sizes_of(request, counter), strict=True))
@@ -62,7 +62,7 @@ def _blocks(request: Chunks, places: Sequence[int], tokenizer: Tokenizer) -> lis
     ]
 
 
-def _messages(request: Chunks, counter: Counts) -> list[Candidate]:
+def _messages(request: Chunks, counter: ChunkCounter) -> list[Candidate]:
     """Return the messages. Those of the system and the last of the user are critical."""
     last = max((i for i, item in enumerate(request.items) if item.role is Role.USER), default=-1)
     return [
@@ -73,7 +73,7 @@ def _messages(request: Chunks, counter: Counts) -> list[Candidate]:
     ]
 
 
-def _text_count(counter: Counts) -> Callable[[str], int]:
+def _text_count(counter: ChunkCounter) -> Callable[[str], int]:
     """Return a function that counts a text; for a chat format, as a user's message."""
     if not is_request_counter(counter):
         return counter.count

@@ -14,7 +14,7 @@ from tokenbox.engine.ladder import Form
 from tokenbox.engine.result import Decision
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import MAX_INTEGER
-from tokenbox.policy.estimate import Counts, counted_sections, sizes_of_messages
+from tokenbox.policy.estimate import ChunkCounter, counted_sections, sizes_of_messages
 from tokenbox.policy.records import SummaryOp
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MAX_PROPOSALS: Final = 8
 SLACK: Final = 4
 
 
-def of_sections(request: Chunks, made: Layout, counter: Counts) -> list[SummaryOp]:
+def of_sections(request: Chunks, made: Layout, counter: ChunkCounter) -> list[SummaryOp]:
     """Propose summaries that would bring back the sections that were cut or dropped last.
 
     Sections come back in reverse order of loss, so the k-th proposal brings back the last k. It summarizes
@@ -57,7 +57,7 @@ def of_sections(request: Chunks, made: Layout, counter: Counts) -> list[SummaryO
     return ops
 
 
-def _room(request: Chunks, made: Layout, kept: Sequence[int], without: int, counter: Counts) -> int:
+def _room(request: Chunks, made: Layout, kept: Sequence[int], without: int, counter: ChunkCounter) -> int:
     """Return the tokens left for a text in place of ``without`` if all others of ``kept`` are whole.
 
     How its borders merge with its neighbors is unknown: each costs the separator and a token, or as a message
@@ -101,7 +101,7 @@ def _markup(block: object, tokenizer: Tokenizer) -> int:
     return alone.total + SLACK
 
 
-def of_messages(request: Chunks, made: Fitted[Any], counter: Counts) -> list[SummaryOp]:
+def of_messages(request: Chunks, made: Fitted[Any], counter: ChunkCounter) -> list[SummaryOp]:
     """Propose one summary of all evicted messages, as a system message in the room that is left."""
     evicted = sorted(made.gone)
     if not evicted or made.budget is None:
