@@ -33,7 +33,9 @@ def by_settings(
     if model is None or tokenizer is not None:
         return None if model is None else tokenbox.config.current().model_id(model), tokenizer
     config = tokenbox.config.current()
-    counter = tokenbox.ctx.counter_of_settings(model, config, ask=ask)
+    from tokenbox.ctx.resolving import counter_of_settings  # it loads the policy
+
+    counter = counter_of_settings(model, config, ask=ask)
     counts_texts = getattr(counter, "tokenizer", None) is not None  # else its files do, by their name
     return config.model_id(model), counter if counts_texts else config.tokenizer_for(model)
 
