@@ -144,7 +144,7 @@ class _Reader:
         return _made(node, role, name, body_start(body, inner), comments, note, inside)
 
     def _member(self, node: Node, comments: Sequence[Node], note: str) -> Definition:
-        """Return a member, of which all but the block of a call that declares something is signature."""
+        """Return a member. It is all signature, except for the block of a call that declares something."""
         is_whole = node.child_by_field_name("block") is None if self._declares(node) else is_signature(node)
         name = "" if types.is_skipped(node.type) else self._words(name_of(node))  # PHP's traits
         end = self._end_of_columns(node) if node.type == "create_table" else node.end_byte
