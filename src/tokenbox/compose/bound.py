@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,7 @@ from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
 from tokenbox.content.message import Frozen, Message, Object, PartKind, media_kind
 from tokenbox.content.parts import media_in
+from tokenbox.content.payloads import text_of_address
 from tokenbox.content.request import Request, texts_and_ids
 from tokenbox.tokenizers.utf8 import utf8
 
@@ -46,7 +47,7 @@ PER_MEDIA: Final = 50_000
 # The method of tokenizers that estimate. The first two include a margin of 15 %.
 _ESTIMATES: Final = {"two-vocabularies": By.MARGIN, "heuristic": By.MARGIN, "chars4": By.CHARS4}
 # Keys of an image or a file whose values are data or a URL. A model never reads an image's data as text; it
-# may read a file's, and the file's text is not longer than the data.
+# may read a file's: the data as it is, or the text in its address.
 _PAYLOAD: Final = frozenset(("source", "data", "url", "image_url", "file", "file_data", "input_audio"))
 # Keys of a message that may contain images and files.
 _CONTENTS: Final = frozenset(("content", "output"))
@@ -97,7 +98,7 @@ class Bound:
         """
         texts: list[str] = []
         allowance = PER_MEDIA * media_in(value) if media else 0
-        for leaf in _leaves(value, in_content=False, media=media):
+        for leaf in _leaves(value, media=media):
             if isinstance(leaf, str):
                 texts.append(leaf)
             else:
@@ -136,36 +137,33 @@ def _max_bytes(text: str) -> int:
     return max(len(utf8(text)), len(utf8(normalize("NFKC", text))), len(utf8(normalize("NFKD", text))))
 
 
-def _leaves(value: Frozen, *, in_content: bool, media: bool) -> Iterator[str | int]:
-    """Yield the strings and keys of a value, and allowances for numbers and punctuation."""
+def _leaves(
+    value: Frozen, *, media: bool, in_content: bool = False, kind: PartKind | None = None
+) -> Iterator[str | int]:
+    """Yield the strings and keys of a value, and allowances for numbers, punctuation and payloads.
+
+    ``kind``: of the image or file that the value is in.
+    """
     if isinstance(value, str):
         yield value
     elif isinstance(value, Object):
-        kind = media_kind(dict(value).get("type")) if in_content else None
+        kind = media_kind(dict(value).get("type")) or kind if in_content else kind
         for key, inner in value:
             yield PER_FIELD
-            if kind is not None and key in _PAYLOAD:
-                yield 0 if kind is PartKind.IMAGE else sum(map(len, _strings(inner)))
+            yield key
+            if kind is not None and key in _PAYLOAD and isinstance(inner, str):
+                shown = () if kind is PartKind.IMAGE else (inner, text_of_address(inner) or "")
+                yield max(map(_max_bytes, shown), default=0)
             else:
-                yield key
-                yield from _leaves(inner, in_content=media and key in _CONTENTS, media=media)
+                within = kind if key in _PAYLOAD else None
+                in_it = media and key in _CONTENTS
+                yield from _leaves(inner, media=media, in_content=in_it, kind=within)
     elif isinstance(value, tuple):
         for inner in value:
             yield PER_FIELD
-            yield from _leaves(inner, in_content=in_content, media=media)
+            yield from _leaves(inner, media=media, in_content=in_content, kind=kind)
     else:
         yield _digits(value)
-
-
-def _strings(value: Frozen) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Object):
-        for _, inner in value:
-            yield from _strings(inner)
-    elif isinstance(value, tuple):
-        for inner in value:
-            yield from _strings(inner)
 
 
 def _digits(value: float | None) -> int:

@@ -190,14 +190,19 @@ def _is_text_source(holder: Mapping[str, Any], data: str) -> bool:
 
 
 def _is_text_address(data: str) -> bool:
-    """Whether it is a ``data:`` address of a text, which is one: servers look at what a file begins with."""
+    """Whether it is the address of a text, and not of a PDF: servers look at what a file begins with."""
+    text = text_of_address(data)
+    return text is not None and "%PDF-" not in text[:_MAX_BEFORE_PDF] and "\0" not in text
+
+
+def text_of_address(data: str) -> str | None:
+    """Return the text in a ``data:`` address; None if it has none, or is another address."""
     head, _, payload = data.partition(",")
     head = head.lower()
     if not head.startswith(_TEXT_TYPES):
-        return False
+        return None
     try:
         raw = base64.b64decode(payload, validate=True) if ";base64" in head else _unquoted(payload)
-        raw.decode()
+        return raw.decode()
     except (binascii.Error, ValueError):
-        return False
-    return b"%PDF-" not in raw[:_MAX_BEFORE_PDF] and b"\0" not in raw
+        return None

@@ -87,7 +87,7 @@ _OWN_KEYS = frozenset(
     """
     messages input prompt system instructions tools functions tool_choice function_call documents prediction
     response_format text format json_schema schema input_schema guided_json guided_choice structured_outputs
-    diagnostics logit_bias chat_template_kwargs thread container
+    diagnostics logit_bias chat_template_kwargs thread container prompt_cache_options
     """.split()
 )
 # What the client notes for itself, which servers only store: the ids of Codex's threads and windows, for one.
