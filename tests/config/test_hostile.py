@@ -355,6 +355,28 @@ def test_a_key_goes_encrypted_to_its_own_service(endpoint: str, *, may: bool) ->
     assert may_have_key(address, "OPENAI_API_KEY") is may
 
 
+def test_a_key_goes_to_an_address_that_the_user_states_too(tmp_path: Path) -> None:
+    """The error of a key that is not sent tells to state it: `tokenbox config set --user`."""
+    (tmp_path / ".tokenbox").mkdir()
+    text = "models.m.endpoint = 'https://a.example'\nupstreams.u.url = 'https://a.example'\n"
+    for file, stated in (
+        ("alone.toml", ""),
+        ("other.toml", text.replace("a.ex", "b.ex")),
+        ("same.toml", text),
+    ):
+        (tmp_path / ".tokenbox" / "config.toml").write_text(text)
+        (tmp_path / file).write_text(stated)
+        config = load(tmp_path, {"TOKENBOX_USER_CONFIG": str(tmp_path / file)})
+        model, upstream = config.setting("models.m.endpoint"), config.setting("upstreams.u.url")
+        is_same = file == "same.toml"
+        assert may_have_key(upstream, "KEY") is is_same
+        assert may_have_key(model, "KEY") is (
+            is_same or file == "other.toml"
+        )  # the other one is the user's own
+        assert model.value == ("https://b.example" if file == "other.toml" else "https://a.example")
+        assert upstream.value == "https://a.example"
+
+
 # State.
 
 

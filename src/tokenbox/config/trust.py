@@ -75,9 +75,17 @@ def without_risks(layers: Sequence[Layer], root: Path | None) -> tuple[list[Laye
             for name, setting in layer.items()
             if setting.origin.level is Level.PROJECT and (what := _risk(setting, others, own, root))
         }
-        kept.append({name: setting for name, setting in layer.items() if name not in refused})
+        kept.append({name: _stated(one, own) for name, one in layer.items() if name not in refused})
         warnings += [_refused(layer[name], what) for name, what in refused.items()]
     return kept, warnings
+
+
+def _stated(setting: Setting, own: Sequence[Layer]) -> Setting:
+    """Return an address of the project as the user's, if the user's own settings have the same one."""
+    if setting.key[-1] not in {"endpoint", "url"}:
+        return setting
+    found = (one[setting.key] for one in own if setting.key in one)
+    return next((one for one in found if one.value == setting.value), setting)
 
 
 def _risk(setting: Setting, others: Sequence[Layer], own: Sequence[Layer], root: Path | None) -> str | None:

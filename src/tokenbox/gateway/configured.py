@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -197,8 +198,8 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
     if variable is not None and not all(may_have_key(one, str(variable)) for one in addresses):
         raise ConfigError(
             f"the key {variable} is not sent to {root_of(str(url))}: that address comes from "
-            f"{address.source}, which others may have written. Put [upstreams.{name}] into a file of your "
-            "own, and name that with TOKENBOX_USER_CONFIG.",
+            f"{address.source}, which others may have written. If you trust it: "
+            f"tokenbox config set --user {address.name} {shlex.quote(str(url))}",
             code=ConfigCode.SECRET,
             key=f"upstreams.{name}.key_env",
         )
