@@ -42,8 +42,15 @@ if TYPE_CHECKING:
 
 def contents_of(evidence: Evidence) -> tuple[Contents, Texts]:
     bundle = build(evidence, texts=True)
-    contents = read_contents(MemoryFiles(bundle.files), read_manifest(bundle.files[MANIFEST], bundle.id))
-    return contents, Texts(data for name, data in bundle.files.items() if name.startswith("texts/"))
+    files = MemoryFiles(bundle.files)
+    contents = read_contents(files, read_manifest(bundle.files[MANIFEST], bundle.id))
+    return contents, Texts.of_bundle(files, contents.manifest)
+
+
+def test_no_more_texts_are_read_than_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tokenbox.proof.calls.MAX_TEXTS", 10)
+    with pytest.raises(ReplayImpossible, match="at most 10 are read"):
+        contents_of(layout_evidence())
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

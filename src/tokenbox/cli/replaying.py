@@ -15,10 +15,8 @@ from tokenbox.content.blocks import Block
 from tokenbox.content.request import in_parts
 from tokenbox.errors import TokenboxError, needing
 from tokenbox.folder import Source
-from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.calls import Texts
 from tokenbox.proof.contents import Contents
-from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import EvidenceKind
 from tokenbox.proof.manifest import Manifest
 from tokenbox.proof.of_messages import message_texts
@@ -26,8 +24,6 @@ from tokenbox.proof.replay import Replay, recorded_tokenizer, replay
 from tokenbox.proof.verify import BundleFiles
 from tokenbox.tokenizers import registry
 
-MAX_BYTES = 1 << 30
-"""The largest total of texts, which are all held in memory."""
 # Functions recorded by the gateway and the shell are loaded only for their bundles; each needs an extra.
 _SURFACES = {"gateway": "replaying what a gateway decided", "shell": "replaying what a shell sent"}
 _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
@@ -35,19 +31,7 @@ _DOCUMENTS = (".toml", ".yaml", ".yml", ".json")
 
 def texts_of(files: BundleFiles, manifest: Manifest, given: Sequence[str]) -> Texts:
     """Read the texts of a verified bundle and of the paths ``given``. Raises :class:`ReplayImpossible`."""
-    texts = Texts()
-    tree = manifest.files[TEXTS]
-    if tree is not None:
-        size = tree["bytes"]
-        if size > MAX_BYTES:
-            raise ReplayImpossible(
-                f"the texts in the bundle have {size:,} bytes; replay is limited to {MAX_BYTES:,}.",
-                bytes=size,
-                limit=MAX_BYTES,
-            )
-        for name in files.names():
-            if name.startswith(TEXTS):
-                texts.add(files.read(name, MAX_BYTES))
+    texts = Texts.of_bundle(files, manifest)
     for path in given:
         for file in _files(path):
             _add_file(texts, file)

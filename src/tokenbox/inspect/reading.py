@@ -20,7 +20,6 @@ from tokenbox.inspect.record import NothingToInspect, PageEntry, PageFrame, Page
 from tokenbox.inspect.slider import slider_of
 from tokenbox.lcp import decode
 from tokenbox.lcp.frames import MAGIC
-from tokenbox.proof.bundle import TEXTS
 from tokenbox.proof.calls import Texts
 from tokenbox.proof.contents import read_contents
 from tokenbox.proof.verify import verify
@@ -256,8 +255,4 @@ def _bundle(path: Path) -> PageEntry:
 
     files, bundle_id = open_bundle(path)
     manifest = verify(files, bundle_id)
-    texts = Texts()
-    for name in files.names():
-        if name.startswith(TEXTS):
-            texts.add(files.read(name, 1 << 30))
-    return proof_entry(read_contents(files, manifest), texts, path.name)
+    return proof_entry(read_contents(files, manifest), Texts.of_bundle(files, manifest), path.name)

@@ -29,7 +29,7 @@ from tokenbox.lcp import LcpError, decode
 from tokenbox.lcp.frames import MAGIC
 from tokenbox.named_code import name_of
 from tokenbox.policy.override import Override
-from tokenbox.proof.bundle import INPUTS, MANIFEST
+from tokenbox.proof.bundle import INPUTS, MANIFEST, TEXTS
 from tokenbox.proof.errors import BundleInvalid, ReplayImpossible, SinkInvalid
 from tokenbox.proof.evidence import (
     Budget,
@@ -45,9 +45,13 @@ if TYPE_CHECKING:
     from tokenbox.content.blocks import Block
     from tokenbox.proof.contents import Contents
     from tokenbox.proof.evidence import Record, Sink
+    from tokenbox.proof.manifest import Manifest
+    from tokenbox.proof.verify import BundleFiles
     from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
+MAX_TEXTS: Final = 1 << 30
+"""The largest total of a bundle's texts in bytes, which are all held in memory."""
 # The recorded argument of a layout that counted messages with a vocabulary.
 MESSAGES: Final = "messages"
 _MAX_SHOWN = 3
@@ -63,6 +67,20 @@ class Texts:
         self._packs: list[bytes] = []
         for text in texts:
             self.add(text)
+
+    @classmethod
+    def of_bundle(cls, files: BundleFiles, manifest: Manifest) -> Texts:
+        """Return the texts in a verified bundle. Raises :class:`ReplayImpossible` if they are too large."""
+        tree = manifest.files[TEXTS]
+        size = 0 if tree is None else tree["bytes"]
+        if size > MAX_TEXTS:
+            raise ReplayImpossible(
+                f"the texts in the bundle have {size:,} bytes; at most {MAX_TEXTS:,} are read.",
+                bytes=size,
+                limit=MAX_TEXTS,
+            )
+        names = [name for name in files.names() if name.startswith(TEXTS)]
+        return cls(files.read(name, MAX_TEXTS) for name in names)
 
     def add(self, text: bytes) -> None:
         """Add a text. If it is a pack (``.bcp``), its blocks are added when a block is requested."""
