@@ -142,23 +142,13 @@ def resolve_figures(
     known = (
         None if model is None else catalog.model(model, configured=corrections, discovered={model: server})
     )
-    found: dict[str, Figure | None] = {}
-    disagreements = [] if known is None else list(known.disagreements)
-    for name, limit in _LIMITS.items():
-        stated = [figure for one in (call, settings) if (figure := getattr(one, name)) is not None]
-        other = None if known is None else known.figure(limit)
-        found[name] = stated[0] if stated else other
-        if stated and any(figure.value != stated[0].value for figure in (*stated[1:], other) if figure):
-            disagreements = [one for one in disagreements if one.limit is not limit]
-            disagreements.append(_overruled(limit, stated, other, known))
-    window = found["context_window"]
+    found, disagreements = _limits(known, call, settings)
     if call.context_window is None and settings.context_window is None:
-        window = _capped(window or (None if known is None else known.window), call, settings)
+        window = found["context_window"] or (None if known is None else known.window)
+        found["context_window"] = _capped(window, call, settings)
+    context_window = _value(found["context_window"])
     sources = {name: source_text(figure) for name, figure in found.items() if figure is not None}
-    if window is not None:
-        sources["context_window"] = source_text(window)
     headroom, sources["headroom"] = call.headroom or settings.headroom or (Fraction(0), "default")
-    context_window = None if window is None else window.value
     reserve = call.output_reserve or settings.output_reserve
     if reserve is None and context_window is not None:
         reserve = default_reserve(found["max_output"], context_window, headroom, mode)
@@ -173,8 +163,24 @@ def resolve_figures(
         headroom=headroom,
         family=None if known is None else known.tokenizer,
         sources=sources,
-        disagreements=tuple(disagreements),
+        disagreements=disagreements,
     )
+
+
+def _limits(
+    known: catalog.ModelInfo | None, call: Stated, settings: Stated
+) -> tuple[dict[str, Figure | None], tuple[Disagreement, ...]]:
+    """Return each limit, the stated one or else the known one, and the disagreements between sources."""
+    found: dict[str, Figure | None] = {}
+    disagreements = [] if known is None else list(known.disagreements)
+    for name, limit in _LIMITS.items():
+        stated = [figure for one in (call, settings) if (figure := getattr(one, name)) is not None]
+        other = None if known is None else known.figure(limit)
+        found[name] = stated[0] if stated else other
+        if stated and any(figure.value != stated[0].value for figure in (*stated[1:], other) if figure):
+            disagreements = [one for one in disagreements if one.limit is not limit]
+            disagreements.append(_overruled(limit, stated, other, known))
+    return found, tuple(disagreements)
 
 
 _LIMITS: Final[Mapping[str, Limit]] = {
