@@ -48,6 +48,7 @@ def shown() -> dict[str, tuple[Any, str]]:
             tokenbox.render_blocks([notes], "o200k_base", 40),
             "<BlockLayout: 21 of 40 tokens (o200k_base); 1 placeholder>",
         ),
+        "PackedFolder": (tokenbox.pack(__file__, 300, tokenizer="o200k_base"), "<PackedFolder: "),
         "Fitted": (
             tokenbox.fit(messages(), 260, model="gpt-4o"),
             "<Fitted: ~260 of 260 tokens (o200k_base openai); 1 kept, 1 reduced>",
@@ -64,7 +65,7 @@ def shown() -> dict[str, tuple[Any, str]]:
     }
 
 
-KINDS = ("Layout", "BlockLayout", "Fitted", "PackPlan", "Enforcement", "Conversation")
+KINDS = ("Layout", "BlockLayout", "PackedFolder", "Fitted", "PackPlan", "Enforcement", "Conversation")
 
 
 class Tags(HTMLParser):
@@ -93,7 +94,7 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_repr_says_what_came_out(kind: str) -> None:
     value, expected = shown()[kind]
-    if kind in ("Enforcement", "Conversation"):
+    if kind in ("Enforcement", "Conversation", "PackedFolder"):
         assert repr(value).startswith(expected)
     else:
         assert repr(value) == expected

@@ -196,10 +196,10 @@ class Selection(AsRecord):
     ``gap_permille``: an upper bound of the distance from an optimal selection's worth, in thousandths of it.
     """
 
-    text: str
+    text: str = field(repr=False)
     total: int
     budget: int
-    chunks: tuple[SelectedChunk, ...]
+    chunks: tuple[SelectedChunk, ...] = field(repr=False)
     exact: bool
     gap_permille: int
 

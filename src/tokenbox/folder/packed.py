@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.compose.blocks import render_blocks
 from tokenbox.errors import TokenboxError
+from tokenbox.render.html import Pictured, in_words
 from tokenbox.worth.scorers import scorer_name
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class PackedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedFolder:
+class PackedFolder(Pictured):
     """A pack.
 
     ``rendering`` has the text and its exact count. ``gap_permille``: an upper bound on the distance between
@@ -86,6 +87,10 @@ class PackedFolder:
                 f"At most {self.gap_permille / 10:.1f} % below the best choice there is, by these worths."
             )
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        shown, by = [file.shown.name.lower() for file in self.files], self.rendering.tokenizer
+        return in_words("PackedFolder", self.total, self.rendering.budget, by.name, shown, exact=by.exact)
 
     def to_dict(self) -> dict[str, object]:
         return {
