@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tokenbox import counters
 from tokenbox.content.items import read_items
-from tokenbox.conversation.pieces import open_session, request_of
+from tokenbox.conversation.pieces import open_session
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
 PICTURE = {"role": "user", "content": [{"type": "text", "text": "and there?"}, IMAGE]}
@@ -40,7 +40,7 @@ def test_a_session_forgets_what_has_left(
     for number, item in enumerate(items, len(leaving)):
         session.add(number, estimate)
         session.replace(number, item)
-    expected = counter.count_request(request_of([*before, *items]))
+    expected = counter.count_request(Request.of_read([*before, *items]))
     assert session.total_with(dict.fromkeys(range(len(leaving)))) == expected.total
     session.remove(range(len(leaving)))
     assert session.count() == expected

@@ -80,6 +80,9 @@ _DEFAULTS: Final[Mapping[str, object]] = {
 }
 
 
+NO_FIELDS: Final = Object()
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request after parsing.
@@ -97,7 +100,7 @@ class Request:
     tools: tuple[Object, ...] = ()
     prompts: tuple[str | tuple[int | str, ...], ...] = ()
     api: Api = Api.CHAT
-    fields: Object = field(default_factory=Object)
+    fields: Object = NO_FIELDS
     places: tuple[int | None, ...] = ()
     verbatim: bool = True
     raw: tuple[Frozen, ...] = field(default=(), repr=False)
@@ -115,6 +118,14 @@ class Request:
         system = [message for item in head for message in item.messages]
         read = _of_messages(_in_items(items), every_tool, beside, system=system)
         return replace(read, verbatim=False) if head else read
+
+    @classmethod
+    def of_read(
+        cls, items: Sequence[Item], tools: tuple[Object, ...] = (), fields: Object = NO_FIELDS
+    ) -> Request:
+        """Return the request with these items, and with tools and fields that were read before."""
+        messages, places, raw, at = _in_items(items)
+        return cls(tuple(messages), tools, (), Api.CHAT, fields, tuple(places), not raw, raw, raw_places=at)
 
     def texts(self) -> Iterator[str]:
         """Yield every text of the request, from any field, that a server could show to a model."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tokenbox.compose.requests import NO_BOUND, Count, RunningCount, checked_count
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.message import InvalidMessage, Object
+from tokenbox.content.request import Request
 from tokenbox.content.results import cuttable_texts, originals, results
 from tokenbox.content.unseen import is_seen, unseen_of
-from tokenbox.conversation.pieces import request_of
 from tokenbox.conversation.relevance import ItemText, choose, pieces_of, ranked
 from tokenbox.conversation.result_forms import ResultForms, ShownItem, handle_of
 from tokenbox.engine.reduction import plan, plan_minimum, plan_restored
@@ -76,7 +76,7 @@ class CountedWindow:
     def frame(self, frame: Frame) -> None:
         """Set the rest of the request: the system prompt before the items, tools and other fields."""
         self.session.frame(*frame)
-        self._note(None, seen=unseen_of(request_of(*frame)) is None)
+        self._note(None, seen=unseen_of(Request.of_read(*frame)) is None)
 
     def add(self, value: Any, item: Item) -> int:  # noqa: ANN401  # the caller's own object
         """Add an item and return its number. It is counted when necessary."""
@@ -162,7 +162,7 @@ class CountedWindow:
         self.session, self.tokenizer, self._share = session, tokenizer, 0
         self.window.reset_steps()
         self._forms.clear()
-        self._note(None, seen=unseen_of(request_of(*frame)) is None)
+        self._note(None, seen=unseen_of(Request.of_read(*frame)) is None)
 
     # Enforcement of limits --------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from tokenbox.compose.requests import (
     count_by,
 )
 from tokenbox.content.message import Frozen, Message, Object, Part, Role, UndeclaredCost
-from tokenbox.content.request import Request, read_request
+from tokenbox.content.request import NO_FIELDS, Request, read_request
 from tokenbox.conversation.image_costs import ImageCost, media_estimate
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import given_count
@@ -29,8 +29,6 @@ from tokenbox.tokenizers.registry import UNKNOWN, get
 if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
-
-NO_FIELDS: Final = Object()
 
 MediaTokens = int | Callable[[Part], int] | Literal["declared"] | None
 """The tokens of an image, a file or a recording: a number, or a function of the part. ``"declared"`` uses the
@@ -298,7 +296,7 @@ class WholeSession:
         if callable(own):
             return given_count(own(item), "item_size")
         try:
-            return self._counted(request_of([item])).total
+            return self._counted(Request.of_read([item])).total
         except TokenboxError:  # a template may require a question before an answer
             return sum(get(UNKNOWN).count_batch([message.counted_text for message in item.messages]))
 
@@ -308,19 +306,7 @@ class WholeSession:
     def _request(self, changes: Mapping[int, Item | None]) -> Request:
         shown = (changes.get(number, item) for number, item in self._items.items())
         present = [item for item in shown if item is not None]
-        return request_of([*self._head, *present], self._tools, self._fields)
-
-
-def request_of(items: Sequence[Item], tools: tuple[Object, ...] = (), fields: Object = NO_FIELDS) -> Request:
-    return Request(
-        tuple(message for item in items for message in item.messages),
-        tools,
-        fields=fields,
-        places=tuple(place for place, item in enumerate(items) for _ in item.messages),
-        verbatim=all(item.verbatim for item in items),
-        raw=tuple(item.raw for item in items if not item.verbatim),
-        raw_places=tuple(place for place, item in enumerate(items) if not item.verbatim),
-    )
+        return Request.of_read([*self._head, *present], self._tools, self._fields)
 
 
 def open_session(counter: RequestCounter) -> RunningCount:

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.request import Request
+from tokenbox.content.request import NO_FIELDS, Request
 from tokenbox.conversation.llama.message_list import MessageList, MessageVersions, SessionItem
 from tokenbox.conversation.llama.segments import Segments
 from tokenbox.conversation.llama.syntax import TemplateTooLarge
 from tokenbox.conversation.llama.turns import Memories, NotLocal
-from tokenbox.conversation.pieces import NO_FIELDS, WholeSession
+from tokenbox.conversation.pieces import WholeSession
 from tokenbox.conversation.sent import SOME_DAY, in_chat_shape
 
 if TYPE_CHECKING:

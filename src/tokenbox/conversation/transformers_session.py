@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenbox.content.message import Message, Object, thaw
-from tokenbox.content.request import Request
+from tokenbox.content.request import NO_FIELDS, Request
 from tokenbox.conversation.llama.message_list import MessageVersions, SessionItem
 from tokenbox.conversation.llama.syntax import TemplateError, TemplateTooLarge
 from tokenbox.conversation.llama.track import Track
 from tokenbox.conversation.llama.turns import NotLocal
-from tokenbox.conversation.pieces import NO_FIELDS
 from tokenbox.conversation.sent import as_rendered, as_texts
 from tokenbox.conversation.template_session import TemplateSession
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.content.message import Message, Object, thaw
+from tokenbox.content.request import NO_FIELDS
 from tokenbox.conversation.llama.compiler import Program
 from tokenbox.conversation.llama.families import RETURN, no_return
 from tokenbox.conversation.llama.message_list import MessageVersions, Rewriting, SessionItem
@@ -25,7 +26,6 @@ from tokenbox.conversation.llama.track import Track
 from tokenbox.conversation.llama.tracked import TrackedMessages
 from tokenbox.conversation.llama.tracking import TrackingCompiler
 from tokenbox.conversation.llama.turns import Memories, NotLocal
-from tokenbox.conversation.pieces import NO_FIELDS
 from tokenbox.conversation.sent import only_days
 from tokenbox.conversation.template_session import TemplateSession
 
