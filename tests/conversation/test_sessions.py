@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tokenbox import counters
 from tokenbox.content.items import read_items
+from tokenbox.content.request import Request
 from tokenbox.conversation.pieces import open_session
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
