@@ -20,13 +20,7 @@ from tokenbox.compose.sections import layout as compose_layout
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import checked_fields, read_request
 from tokenbox.content.tool_objects import as_schemas, json_schema_of
-from tokenbox.counters import (
-    count_text,
-    counts_requests,
-    request_counter,
-    section_counter,
-    text_counter,
-)
+from tokenbox.counters import count_text, counts_requests, request_counter, section_counter, text_counter
 from tokenbox.engine.steps import ALL_STEPS, KEEP_RESULTS
 from tokenbox.errors import ContextCriticalOverflow, InvalidContent, several, shown
 from tokenbox.integers import limit, token_budget
@@ -382,13 +376,14 @@ def pack(  # noqa: PLR0913  # each is an option of its own
     """Pack files and folders into ``budget`` tokens, the most relevant to ``query`` first (docs/pack.md).
 
     ``path``: a file or folder, or several. ``purpose``: a preset: ``review``, ``question`` or ``handover``.
-    ``focus``: ``PATH``, ``PATH:SYMBOL`` or ``PATH:FIRST-LAST``. ``diff``: a revision to compare with.
-    ``instructions``: a text.
+    ``order``: of the files, ``path`` or ``worth``. ``focus``: ``PATH``, ``PATH:SYMBOL`` or
+    ``PATH:FIRST-LAST``. ``diff``: a revision to compare with. ``history``: rank files by the git history,
+    too. ``log``: show this many commits. ``instructions``: a text. ``include``, ``exclude``: globs.
     ``priority``: rules such as ``"src/**=high"``; ``level``: such as ``"docs/**=listed"``. ``strip``:
-    ``comments``, ``base64``, ``outputs``. ``scorer``: ranks the pieces by relevance to the query, as for
-    :func:`select`. An option that is None comes from the preset, then from ``[tool.tokenbox.pack]``. The
-    result has the text (``.text``), how each file is shown (``.files``), and what was left out or changed
-    when they were read, such as a secret (``.notes``).
+    ``comments``, ``base64``, ``outputs``. ``redact``: replace secrets by their kind. ``scorer``: ranks the
+    pieces, as for :func:`select`. ``cache``, ``proof``: as for :func:`layout`. An option that is None comes
+    from the preset, then from ``[tool.tokenbox.pack]``. The result has the text (``.text``), how each file is
+    shown (``.files``), and what was left out or changed, such as a secret (``.notes``).
 
     Raises the errors of reading folders (``PathProblem``, ``NothingToPack``, ``GitProblem`` ...),
     ``NothingFits``, ``InvalidBudget`` and ``ContextCriticalOverflow``.
