@@ -85,7 +85,11 @@ if TYPE_CHECKING:
         ("lib/zlib-1.2.13/README.txt", "readme"),
         ("docs/migrating-to-1.0.0/index.md", "docs"),
         ("mac/Sparkle.framework/Headers/SUUpdater.h", "vendored"),
+        ("Game.Framework/Color.cs", "source"),
         ("KitTests/Helper.h", "test"),
+        ("test_shop/cart.f90", "test"),
+        ("src/cart_tests.zig", "test"),
+        ("core/useCart/demo.vue", "example"),
         ("KitTest/Helper.lean", "test"),
         ("Latest/Helper.h", "source"),
         ("runtime/queries/zig/highlights.scm", "data"),
@@ -157,6 +161,13 @@ def test_a_script_needs_no_extension() -> None:
 def test_what_a_program_wrote_says_so_at_its_top(path: str, top: bytes) -> None:
     assert prior_of(path, top).name == "generated"
     assert prior_of(path, b"// Written by hand, not generated.\n").name != "generated"
+
+
+def test_a_mark_of_a_line_says_nothing_of_the_file() -> None:
+    assert (
+        prior_of("src/core.cljs", b";; next line is auto-generated - Do not edit!\n(def x)\n").name
+        == "source"
+    )
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ _SENTENCE, _WORDS = 12, 40
 _SENTENCE_END = re.compile(r"[.!?:。！？：][*_)\]`]*\s*\Z")
 # The line with which a manifest begins to name the project.
 _NAMED = re.compile(
-    rb"^[ \t]*(?:\[(?:project|package|tool\.poetry)\]|\"?(?:\w{1,40}\.)?name\"?[ \t]*[:=]"
+    rb"^[ \t]*(?:\[(?:project|package|tool\.poetry)\]|\"?(?:\w{1,40}\.)?name\"?[ \t]*[:=](?! *Some\()"
     rb"|module |<artifactId>|project[ \t]*\(|app:)",
     re.MULTILINE | re.IGNORECASE,
 )

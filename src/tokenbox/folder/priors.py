@@ -111,7 +111,8 @@ PRIORS = (
         "vendored",
         25,
         6,
-        "deps/ external/ externals/ extern/ extlibs/ 3rdparty/ third-party/ subprojects/ *.framework/",
+        "deps/ external/ externals/ extern/ extlibs/ 3rdparty/ third-party/ subprojects/ "
+        "**/*.framework/headers/ **/*.framework/versions/ **/*.framework/modules/",
     ),
     Prior(
         "generated",
@@ -206,7 +207,8 @@ PRIORS = (
         80,
         8,
         "tests/ test/ __tests__/ spec/ specs/ e2e/ testing/ testsuite/ tb/ verif/ *.Tests/ *UnitTests/ "
-        "*IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ /t/ *-test/ *-tests/ test_*.py *_test.* "
+        "*IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ test_*/ /t/ *-test/ *-tests/ test_*.py "
+        "*_test.* *_tests.* "
         "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
         "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.kt "
         "*Test.cs *Tests.cs *Tests.swift *Spec.swift *Test.m *Tests.m *Spec.m *Test.php *.test/ *.tests.* "
@@ -221,6 +223,7 @@ PRIORS = (
         5,
         "examples/ example/ example[-_]*/ samples/ sample/ *.ipynb "
         "demo/ demos/ benchmarks/ benchmark/ bench/ benches/ "
+        "demo.vue demo.svelte demo.[jt]s demo.[jt]sx "
         "playground/ sandbox/ website/ www/ site/ completion/ completions/ *-completion/ *-completions/",
         "example demo benchmark bench playground website",
     ),
