@@ -81,6 +81,22 @@ OUTLINES = {
         ),
         ["-- Sum up.", "total :: [Int] -> Int", "data Tree = Leaf", "  | Node Tree Tree"],
     ),
+    "agda": (
+        "module M where\n\n-- Sum up.\nsum : List A\n      → A\nsum xs = f xs\n\n_≡_ : A → A → Set\n",
+        ["-- Sum up.", "sum : List A", "      → A", "_≡_ : A → A → Set"],
+    ),
+    "plsql": (
+        (
+            "create or replace package cart as\n  /*\n  Copyright 2016\n  */\n"
+            "  type items is table of clob;\n  function total(\n    x number\n  ) return number;\nend;\n/\n"
+        ),
+        [
+            "create or replace package cart as",
+            "  type items is table of clob;",
+            "  function total(",
+            "    x number",
+        ],
+    ),
     "ocaml": (
         "let area w h =\n  let s = w in\n  s * h\n\ntype t = {\n  w : int;\n}\n",
         ["let area w h =", "type t = {", "  w : int;"],
@@ -267,10 +283,26 @@ DOCUMENTED = {
     "zig": ("/*\nfn no() void {}\n*/\nfn yes() void {}\n", ["yes"]),
     "haskell": ("{- |\nno :: Int\n-}\nyes :: Int\nyes = 1\n", ["yes"]),
     "ocaml": ("(* let no = 1\nlet no x = x\n*)\nlet yes x = x\n", ["yes"]),
+    "lisp": ("(defn f [x]\n  (* 2 x))\n(*print* 1)\n(defn g [x]\n  (*g*))\n", ["f", "g"]),
     "julia": ('"""\n    f(x)\n\nfunction no(x)\n"""\nfunction yes(x)\nend\n', ["yes"]),
     "dart": ("/*\nint no() {\n}\n*/\nint yes() {\n}\n", ["yes"]),
     "shell": ('x="""\nyes() {\n}\n', ["yes"]),  # nothing ends it, so it is no text
 }
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        ("agda", "module Cart where\n\nsum : A\nsum = x\n", ["sum"]),
+        ("haskell", "module Cart where\n\nsum :: A\nsum = x\n", ["sum"]),
+        ("lisp", "(ns shop.cart)\n(defn sum [x])\n", ["sum"]),
+        ("zig", "size: usize,\nstate: struct {\n    a: u8,\n},\npub fn sum() void {\n}\n", ["sum"]),
+    ],
+)
+def test_a_namespace_and_a_field_are_no_names_for_others(language: str, text: str, wanted: list[str]) -> None:
+    heads = BY_NAME[language].heads
+    assert heads is not None
+    assert list(dict.fromkeys(headed.names(text.encode(), heads))) == wanted
 
 
 @pytest.mark.parametrize("language", DOCUMENTED)

@@ -68,6 +68,8 @@ _SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the para
 # Types whose members are as good as at the top.
 _MODULE = re.compile(rb"(?:def|bare|sub)?module\b|namespace\b|package\b|library\b|program\b", re.IGNORECASE)
 _NOTE = re.compile(r"^[\s/*#!;%'\"(|^<>{-]+|(?<![\s/*#-])(?:[\s/]|\*\)?|-\}?|#>?)+$")
+# The beginning of a license in a definition, which may be long.
+_NOTICE = re.compile(rb"(?i)[ \t]*/\*(?:(?!\*/)[^\0]){0,200}?(?:copyright|licen[cs]e)")
 # The tags of documentation before its first sentence.
 _DOC = re.compile(r"""[@\\](?:brief|title|description|summary) +|@\w*doc\w* *(?:~?\w+)?["']+""")
 # A note has at least two words, and is no attribute, field of a header, directive or license.
@@ -77,12 +79,13 @@ _NO_NOTE = re.compile(
 )
 # How comments and strings over several lines begin: in each case one group is their mark.
 _TEXT: re.Pattern[bytes] = re2.compile(
-    rb"""(?m)^[ \t]*(?:(/\*)[\s*!/]|(/-)[\s!-]|(\(\*)|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)|[@\w~ ]*(\"\"\"))"""
-    rb"""|(\"\"\")[ \t]*\r?$|~[A-Za-z](''')|^(=(?:head1|pod|encoding))\b"""
+    rb"""(?m)^[ \t]*(?:(/\*)[\s*!/]|(/-)[\s!-]|(\(\*)[\s*]|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)"""
+    rb"""|[@\w~ ]*(\"\"\"))|(\"\"\")[ \t]*\r?$|~[A-Za-z](''')|^(=(?:head1|pod|encoding))\b"""
 )
 # How the text of each group ends.
 _TEXT_ENDS = (b"*/", b"-/", b"*)", b"-}", b"#>", b"=#", b"]#", b"|#", b'"""', b'"""', b"'''", b"\n=cut")
 _POD = len(_TEXT_ENDS)  # the group of Perl's documentation, which may last to the end of the file
+_ML = 1 + _TEXT_ENDS.index(b"*)")  # in Lisp, ``(*`` multiplies
 _NO_TEXT = sys.maxsize, sys.maxsize
 
 
@@ -122,14 +125,20 @@ def names(source: bytes, heads: Heads) -> list[str]:
     ]
     in_module = any(_MODULE.match(source, head.start + head.indent) is not None for head in found)
     least = min((head.indent for head in found if not head.is_type), default=0) if in_module else 0
-    return [head.name for head in found if head.name and (head.is_type or head.indent <= least)]
+    return [
+        head.name
+        for head in found
+        if head.name
+        and (head.is_type or head.indent <= least)
+        and (heads.unnamed is None or heads.unnamed.match(source, head.start + head.indent) is None)
+    ]
 
 
 def _found(source: bytes, heads: Heads) -> Iterator[_Head]:
     """Yield the heads in ``source``."""
     pattern, of_type = _pattern(heads)
     has_packages = "package" in f"{heads.types} {heads.others}"
-    texts = _texts(source)
+    texts = _texts(source, heads)
     first, end = next(texts, _NO_TEXT)
     for match in pattern.finditer(source):
         indent, *groups = match.groups()
@@ -147,10 +156,10 @@ def _found(source: bytes, heads: Heads) -> Iterator[_Head]:
         yield _Head(start, len(indent), text, of_type > 0 and groups[of_type - 1] is not None)
 
 
-def _texts(source: bytes) -> Iterator[tuple[int, int]]:
+def _texts(source: bytes, heads: Heads) -> Iterator[tuple[int, int]]:
     """Yield where each comment or string over several lines begins and ends."""
     end = 0
-    unclosed = set()
+    unclosed = {_ML} if heads.comment == ";" else set()
     for match in _TEXT.finditer(source):
         kind = match.lastindex or 0
         if match.start() < end or kind in unclosed:
@@ -366,6 +375,8 @@ class _Reader:
         if found.is_type and inside:
             is_module = _MODULE.match(self._source, found.start) is not None
             body = min(body, inside[0].first) if is_module else inside[0].first  # with its fields
+            if (notice := _NOTICE.search(self._source, found.signature, body)) is not None:
+                body = notice.start()
         is_whole = _lines_like(self._heads.wholes).match(self._source, found.start) is not None
         is_signature = found.is_type and (is_whole or not inside)
         role = DefinitionRole.CONTAINER if found.is_type else DefinitionRole.FUNCTION

@@ -24,7 +24,8 @@ class Heads:
     what is defined in them. ``ends``: the marks that end a signature, which continues on deeper lines up to one.
     ``calls``: types are made by calls, whose arguments are their members.
     ``arguments``: a line below the head that names the arguments. ``note_below``: the mark of documentation below
-    a head. ``imports``: heads that only name what is defined elsewhere. ``comment``: the mark of a comment, and the
+    a head. ``imports``: heads that only name what is defined elsewhere. ``unnamed``: heads of a
+    namespace or a field, whose names mean nothing elsewhere. ``comment``: the mark of a comment, and the
     mark that ends it, if one does.
     """
 
@@ -42,9 +43,11 @@ class Heads:
     arguments: re.Pattern[bytes] | None = None
     note_below: bytes | None = None
     imports: re.Pattern[bytes] | None = None
+    unnamed: re.Pattern[bytes] | None = None
 
 
 _BRACE = re.compile(rb"[{;=]")
+_MODULE = re.compile(rb"(?:bare)?module\b")
 _ACCESS = (
     r"(?:(?:export|default|declare|public(?:\([a-z]+\))?|private|protected|internal|pub|global|static|final|abstract|async|sealed"
     "|open|override|virtual|inline|const|unsafe|extern|partial|local|readonly|late|external|factory|base|entry|native"
@@ -87,6 +90,7 @@ HEADS = (
         r'(?:pub |export |inline |noinline |extern |"\w+" )*fn (\w+)|(?:pub |export |threadlocal )*(?:const|var) (\w+)'
         r'|test "([^"\n]+)"|comptime \{|(\w+): [^=\n]',
         imports=re.compile(rb"const \w+ = (?:@import\([^\n]*|@This\(\)|[a-z_]\w*(?:\.\w+)*);"),
+        unnamed=re.compile(rb"\w+:"),
     ),
     Heads(
         "gleam",
@@ -120,7 +124,7 @@ HEADS = (
     ),
     Heads(
         "haskell",
-        "hs hsc purs idr agda lidr hs-boot",
+        "hs hsc purs hs-boot",
         r"(?:data|newtype|type|class|instance)(?: family| instance)? (?:[^=>\n]*=> *)?(\w+)|module ([\w.]+)",
         r"(?:foreign import .* )?([a-z_]\w*'*)(?:, *\w+'*)* +::|\(([^\w\s()]+)\) +::|pattern (\w+)"
         r"|([a-z]\w*'*)(?: [^=|:\n]*)? = ",
@@ -128,6 +132,18 @@ HEADS = (
         clauses=True,
         specifications=r"(?:foreign import .* )?(?:[\w', ]+|\([^\w\s()]+\)) +::",
         wholes="data |newtype ",
+        unnamed=_MODULE,
+    ),
+    Heads(
+        "agda",
+        "agda lagda idr lidr",
+        r"(?:(?:public )?export )?(?:data|record|interface) ([^\s(){};:]+)|(?:module|namespace) ([\w.]+)",
+        r"(?:(?:(?:public )?export|total|partial|covering) )*([^\s(){}.;:\"@|%-][^\s(){};:\"]*)(?: +\S+)* +: |pattern (\S+)",
+        "--",
+        clauses=True,
+        specifications=r"\S+(?: +\S+)* +: ",
+        wholes="(?:(?:public )?export )?(?:data|record) ",
+        unnamed=_MODULE,
     ),
     Heads(
         "elm",
@@ -166,6 +182,7 @@ HEADS = (
         comment=";",
         arguments=re.compile(rb"\s+\(?\["),
         spans_lines=False,
+        unnamed=re.compile(rb"\((?:ns|in-package|use-package)\b"),
     ),
     Heads(
         "erlang",
@@ -260,6 +277,7 @@ HEADS = (
         r"|const (\w+)|@testset (?:\w+ )?\"([^\"\n]+)\"",
         "#",
         wholes=r"(?:[\w.]*@[\w.]+ )*(?:mutable )?struct ",
+        unnamed=_MODULE,
     ),
     Heads(
         "dart",
@@ -393,6 +411,14 @@ HEADS = (
         r"(?:structure|class|inductive|locale|theory) ([\w.]+)",
         r"(?:@\[[^\]\n]*\] *)?(?:(?:private|protected|noncomputable|partial|unsafe) )*"
         r"(?:def|theorem|lemma|abbrev|instance|axiom|opaque|example|definition|fun|primrec|datatype|corollary) ([\w.']+)",
+        "--",
+    ),
+    Heads(
+        "plsql",
+        "pks pkb tps tpb pls plb plsql prc fnc trg",
+        r"(?i:create (?:or replace )?(?:(?:non)?editionable )?(?:package|type)(?: body)? (?:\"?\w+\"?\.)?\"?(\w+))",
+        r"(?i:(?:(?:map|order|final|overriding|member|static|constructor|not|instantiable),? +)*(?:function|procedure) (\w+)|(?:sub)?type (\w+) is\b"
+        r"|create (?:or replace )?(?:\w+ )*(?:function|procedure|trigger|view|table|sequence|synonym) (?:\"?\w+\"?\.)?\"?(\w+))",
         "--",
     ),
     Heads("tcl", "tcl exp", others=r"(?:proc|method|oo::class create|namespace eval) ([\w:]+)", comment="#"),

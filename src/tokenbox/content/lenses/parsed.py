@@ -50,6 +50,11 @@ _DECLARING_CALLS = {
     ),
 }
 _COMMENT_MARKS = re.compile(r"^[\s/*#!;-]+(?:@[{}])?|(?<![\s*/-])[\s*/-]+$")
+# Tags of documentation that say nothing about what it documents.
+_NO_NOTE = re.compile(
+    r"@(?:group|since|author|version|see|param|returns?|ingroup|api|inheritdoc)\b|<inheritdoc|\{@inheritdoc",
+    re.IGNORECASE,
+)
 # A parenthesis in SQL, or a string or comment, which may contain some; and how far they are counted.
 _PARENTHESIS = re.compile(rb"[()]|'[^']*'|--[^\n]*")
 _MAX_COLUMNS = 20_000
@@ -213,7 +218,8 @@ class _Reader:
         for comment in _above(inner, comments):
             if "comment" in comment.type:
                 for line in self._text(comment.start_byte, comment.end_byte).splitlines():
-                    if words := _COMMENT_MARKS.sub("", COMMENT_TAGS.sub("", line)):
+                    words = _COMMENT_MARKS.sub("", COMMENT_TAGS.sub("", line))
+                    if words and _NO_NOTE.match(words) is None:
                         return words
         return ""
 
