@@ -216,6 +216,61 @@ def test_only_a_name_from_there_is_a_mention(home: str, text: str, name: str, me
     assert worth_of(name, document, *users(extension, means)) > alone
 
 
+@pytest.mark.parametrize(
+    ("home", "text", "offer", "offers", "use"),
+    [
+        (
+            "ecs/src/change/params.rs",
+            "pub struct Cart {\n",
+            "ecs/src/system/mod.rs",
+            "pub use crate::change::{Cart, Other};\n",
+            "use ecs::system::Cart;\n",
+        ),
+        (
+            "ecs/src/change/params.rs",
+            "pub struct Cart {\n",
+            "ecs/src/lib.rs",
+            "pub mod prelude {\n    pub use crate::change::Cart;\n}\n",
+            "use bevy::prelude::*;\nfn f(x: Cart) {}\n",
+        ),
+        (
+            "shared/cart.ts",
+            "export function cart() {}\n",
+            "core/index.ts",
+            "export { cart } from '../shared/cart'\n",
+            "import { cart } from '../core'\ncart()\n",
+        ),
+    ],
+)
+def test_a_name_is_also_taken_from_what_offers_it(
+    home: str, text: str, offer: str, offers: str, use: str
+) -> None:
+    name = "cart" if home.endswith(".ts") else "Cart"
+    document, extension = Document(home, text.encode()), home.rpartition(".")[2]
+    among = [Document(f"else/o{n}.{extension}", b"x\n") for n in range(8)]
+    offering = Document(offer, offers.encode())
+    without = worth_of(name, document, offering, *among)
+    assert worth_of(name, document, *among, *users(extension, use)) == worth_of(name, document, *among)
+    assert worth_of(name, document, offering, *among, *users(extension, use)) > without
+
+
+def test_what_is_in_an_object_of_scala_is_imported_as_from_a_package() -> None:
+    text = b"package shop.util\n\nobject cart {\n  sealed abstract class Cart {\n  }\n}\n"
+    home = Document("util/cart.scala", text)
+    use = users("scala", "package web\nimport shop.util.cart.Cart\nval x: Cart\n")
+    assert worth_of("Cart", home, *use) > worth_of("Cart", home)
+    other = users("scala", "package web\nimport other.cart.Cart\nval x: Cart\n")
+    assert worth_of("Cart", home, *other) == worth_of("Cart", home)
+
+
+def test_the_parts_of_a_type_are_one_definition() -> None:
+    part = b"namespace Shop\n{\n    public partial class Cart\n    {\n    }\n}\n"
+    main, more = Document("web/Cart.cs", part), Document("other/Cart.Windows.cs", part)
+    use = users("cs", "using Shop;\nvar x = new Cart();\n")
+    assert worth_of("Cart", main, more, *use) == worth_of("Cart", main, *use)
+    assert worth_of("Cart", more, main, *use) < worth_of("Cart", main, more, *use)
+
+
 def test_a_mention_counts_for_the_definition_that_is_imported() -> None:
     text = b"export function open() {}\n"
     here, there = Document("a/file.js", text), Document("b/file.js", text)

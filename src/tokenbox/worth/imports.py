@@ -59,19 +59,24 @@ _LUA_REQUIRE = re2.compile(rb"\b([A-Za-z_]\w*)\s*=\s*require\s*\(?\s*[\"']([^\"'
 # Everything in a Ruby module can be named where it is open again; in C#, what is in a namespace or around it.
 _RUBY_MODULE = re2.compile(rb"(?m)^[ \t]*(?:module|class)[ \t]+([A-Z][\w:]*)")
 _CSHARP_SPACE = re2.compile(rb"(?m)^[ \t]*(?:(?:global[ \t]+)?using|(namespace))[ \t]+([A-Z][\w.]*)")
+# What offers names of other files: ``pub use``, also in a module within the file, and ``export { a } from``.
+_RUST_OFFER = re2.compile(rb"\bpub(?:\([^()\n]*\))? +use\b")
+_RUST_INNER = re2.compile(rb"\bmod +(\w+) *\{")
+_ES_OFFER = re2.compile(rb"\bexport\s*(?:type\s*)?[{*]")
 # What a source file of C or C++ keeps to itself: static functions, and macros.
 _C_SOURCE = ("c", "cc", "cpp", "cxx", "m", "mm")
 _C_OWN = re2.compile(rb"(?m)^static\s[\w\s*]*?(\w+)\s*\(|^[ \t]*#[ \t]*define[ \t]+(\w+)")
 _PACKAGE = re2.compile(rb"(?m)^[ \t]*(?:namespace|package)[ \t]+([\w.\\]+)")
 # The namespaces of a text, and the words for it in itself.
 _SCOPE = re2.compile(rb"(?m)^[ \t]*(?:inline +)?(?:namespace|package|module|defmodule)[ \t]+([\w.:\\]+)")
-_HERE = (b"crate", b"super")
+HERE = (b"crate", b"super")
 # The top of the folder as a place.
 _TOP = b"."
 # Folders of source by language, which are also the roots of the packages that come with it.
 ROOTS = frozenset((b"", b"java", b"kotlin", b"scala"))
 # Files that are named after their folder.
 _OF_FOLDER = (b"index", b"__init__", b"init")
+_RUST_OF_FOLDER = (b"mod", b"lib", b"main")
 
 
 _Import: TypeAlias = tuple[bytes, bytes, bytes]
@@ -119,6 +124,18 @@ def imports_of(path: str, data: bytes, family: str) -> Imports | None:
     return Imports(frozenset(names), frozenset(wholes), renamed)
 
 
+def offers_of(path: str, data: bytes, family: str) -> frozenset[bytes]:
+    """Return the places that offer what a text imports, as the module of a text with ``pub use`` does."""
+    parts = [part.lower() for part in _parts(path)]
+    if family == "rs" and _RUST_OFFER.search(data) is not None:
+        module = parts[:-1] if parts[-1] in _RUST_OF_FOLDER else parts[-1:]
+        return frozenset((*module, *(match[1].lower() for match in _RUST_INNER.finditer(data))))
+    if family == "js" and _ES_OFFER.search(data) is not None:
+        module = parts[:-1] if parts[-1] in _OF_FOLDER else parts
+        return frozenset((b"/".join(module), *(module if module is not parts else ())))
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """The places that the names of a text come from.
@@ -139,7 +156,7 @@ def home_of(path: str, data: bytes, family: str, names: Iterable[bytes]) -> Home
     types = {parts[-1], *(name.lower() for name in names)}
     declared = () if family == "py" else _SCOPE.finditer(data)
     scopes = (word for match in declared for word in tokens(match[1].lower()))
-    places = {*parts, *scopes, *_HERE, *types}
+    places = {*parts, *scopes, *HERE, *types}
     module = parts[:-1] if parts[-1] in _OF_FOLDER else parts
     if family == "js":
         places.update(b"/".join(module[:end]) for end in range(1, len(module) + 1))
@@ -152,9 +169,16 @@ def home_of(path: str, data: bytes, family: str, names: Iterable[bytes]) -> Home
         )
     if family in _OF_TOP:
         places.add(_TOP)
+    inner = _inner(path, data, types)
     if family in _PACKAGES:
-        places.add(_package(parts[:-1], data, family))
-    return Home(frozenset(places - ROOTS), _inner(path, data, types))
+        package = _package(parts[:-1], data, family)
+        places.add(package)
+        if family == "java":  # what is in an object of Scala is imported as if that were a package
+            inner = {
+                name: around.union(b"%b.%b" % (package, one) for one in around)
+                for name, around in inner.items()
+            }
+    return Home(frozenset(places - ROOTS), inner)
 
 
 def _inner(path: str, data: bytes, types: Iterable[bytes]) -> dict[bytes, frozenset[bytes]]:

@@ -1,6 +1,7 @@
 """How often is each name mentioned, and where is the name from that is meant there.
 
-A text that imports a name or writes it after a qualifier tells where the name is from. One that imports all
+A text that imports a name or writes it after a qualifier tells where the name is from: where it is defined,
+or a place that offers it as well, such as a ``prelude``. One that imports all
 of a place may mean something else: a type that comes with the language, a variable. There, a mention counts
 only as far as the name is mentioned more often than in texts that do not import that place.
 """
@@ -11,13 +12,14 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from tokenbox.worth.imports import imports_of
+from tokenbox.worth.imports import HERE, imports_of, offers_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from tokenbox.worth.documents import Document
+    from tokenbox.worth.imports import Imports
 
 # A name after a qualifier; ``..`` and ``...`` qualify nothing. For so many matches ``re`` is faster than re2,
 # if the first character is one of a few. Some languages qualify by dots only.
@@ -46,6 +48,10 @@ class Mentions:
         # For each name: the weight by place, and, where it is not qualified, by all places that are imported.
         self._of_places: defaultdict[bytes, Counter[bytes]] = defaultdict(Counter)
         self._of_wholes: dict[bytes, Counter[frozenset[bytes]]] = {}
+        # For each name, and for all names of a place (``*``): the places that offer what is from a place.
+        self._offers: defaultdict[bytes, defaultdict[bytes, set[bytes]]] = defaultdict(
+            lambda: defaultdict(set)
+        )
         # The weight of the texts that import all of a place, that mention a name unqualified, of all texts.
         self._importers: Counter[bytes] = Counter()
         self._unqualified: Counter[bytes] = Counter()
@@ -67,6 +73,8 @@ class Mentions:
         own = names.intersection(own)
         defined = (self._defined & names) - own
         imports = imports_of(document.path, document.data, self._family)
+        if imports is not None:
+            self._add_offers(document, defined, imports)
         if not defined:  # as in most small texts
             self.add(names, own, weight)
             if imports is not None:
@@ -90,6 +98,29 @@ class Mentions:
             self._add_wholes(unqualified.difference(name for _, name in imported), imports.wholes, weight)
         for place, name in places:
             self._of_places[name][place] += weight
+
+    def _add_offers(self, document: Document, defined: Collection[bytes], imports: Imports) -> None:
+        if offers := offers_of(document.path, document.data, self._family):
+            for place, name in imports.names:
+                if name in defined:
+                    self._offers[name][place] |= offers
+            for place in imports.wholes:
+                self._offers[b"*"][place] |= offers
+
+    def offering(self, name: bytes, places: frozenset[bytes]) -> frozenset[bytes]:
+        """Return the ``places`` that a name is from, with those that offer it, also from another of them."""
+        if name not in self._offers or not places:
+            return places
+        offers, found, new = (
+            [self._offers[name], self._offers[b"*"]],
+            set(places),
+            set(places).difference(HERE),
+        )
+        while new:
+            more = {place for some in offers for at in common(new, some) for place in some[at]}
+            new = more - found
+            found |= new
+        return frozenset(found)
 
     def _add_wholes(self, names: Collection[bytes], wholes: frozenset[bytes], weight: int) -> None:
         self._total += weight

@@ -44,7 +44,17 @@ _RECENT = 2500
 # The percentage of recent work that counts: pages and manifests change with the source, and tell less of it.
 _WORK_ON = {DocumentRole.SOURCE: 100, DocumentRole.TEST: 20, DocumentRole.OTHER: 0}
 # By the ending of a file, that of the interface beside it: what is declared there is defined there.
-_INTERFACES = {"adb": "ads", "ml": "mli", "re": "rei", "res": "resi", "fs": "fsi", "sml": "sig", "pyx": "pxd"}
+_INTERFACES = {
+    "adb": "ads",
+    "ml": "mli",
+    "re": "rei",
+    "res": "resi",
+    "fs": "fsi",
+    "sml": "sig",
+    "pyx": "pxd",
+    "pkb": "pks",
+    "tpb": "tps",
+}
 # The languages whose files mention each other's names, by extension.
 _FAMILIES = {
     extension: family.partition(" ")[0]
@@ -72,6 +82,7 @@ _FAMILIES = {
         "cbl cob cpy cobol",
         "cls trigger",
         "pas dpr lpr inc",
+        "sql pks pkb tps tpb pls plb plsql prc fnc trg ddl",
     )
     for extension in family.split()
 }
@@ -248,19 +259,23 @@ class Standing:
         found = _UNIT * anywhere // (defined * defined)
         if has_place and mentions.has_places(name):
             placed = self._placed(self._family[i], name)
-            found += sum(placed[place] for place in common(self._home(i).places_of(name), placed))
+            found += sum(placed[place] for place in common(self._places(i, name), placed))
         return isqrt(found) * (_WORD if name.isalpha() and name.islower() else 100) // 100
 
     def _placed(self, family: str, name: bytes) -> Mapping[bytes, int]:
         """Return what the mentions of a name by place are worth, shared by its definitions in that place."""
         placed = self._shared.get((family, name))
         if placed is None:
-            homes = [self._home(i).places_of(name) for i in self._definers[name] if self._family[i] == family]
+            homes = [self._places(i, name) for i in self._definers[name] if self._family[i] == family]
             weights = self._mentions[family].by_place(name, frozenset().union(*homes))
             shares = Counter(place for home in homes for place in common(home, weights))
             placed = {place: _UNIT * weight // max(1, shares[place]) for place, weight in weights.items()}
             self._shared[family, name] = placed
         return placed
+
+    def _places(self, i: int, name: bytes) -> frozenset[bytes]:
+        """Return the places that others take a name of document ``i`` from."""
+        return self._mentions[self._family[i]].offering(name, self._home(i).places_of(name))
 
     def _home(self, i: int) -> Home:
         home = self._homes.get(i)
@@ -293,8 +308,15 @@ def _definers(own: Mapping[int, Sequence[bytes]]) -> dict[bytes, list[int]]:
 
 
 def _interfaces(documents: Sequence[Document], sources: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield each source with the one beside it that declares what it defines."""
+    """Yield each source with the one that declares what it defines: beside it, or the main part of a type."""
     found = {documents[i].path: i for i in sources}
+    mains: dict[str, int] = {}
+    for path in sorted(found, key=lambda path: (path.count("."), len(path), path)):
+        name = path.rpartition("/")[2].partition(".")[0]
+        if path.endswith(".cs") and b" partial " in documents[found[path]].data:
+            main = mains.setdefault(name, found[path])
+            if main != found[path]:
+                yield found[path], main
     for path, i in found.items():
         stem, _, ending = path.rpartition(".")
         interface = found.get(f"{stem}.{_INTERFACES.get(ending)}")
