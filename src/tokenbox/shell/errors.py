@@ -47,17 +47,16 @@ class NoModel(ShellError, code="no_model"):
     """No model is chosen, or it has no endpoint. The message shows how to configure one."""
 
     @classmethod
-    def of(cls, names: Sequence[str], file: object = None) -> NoModel:
-        """``names``: the configured models. ``file``: the user's settings file."""
+    def of(cls, names: Sequence[str]) -> NoModel:
+        """``names``: the configured models."""
         if names:
             return cls(
                 f"no model is chosen, or it has no endpoint. Name its server with --endpoint URL or in your "
                 f"settings, or choose a configured model, in the shell with :model: {', '.join(names)}."
             )
         return cls(
-            "no model is configured. Name a server with --endpoint http://127.0.0.1:8080, or add "
-            '[models.local] with endpoint = "http://127.0.0.1:8080" to '
-            f"{'your settings' if file is None else file}."
+            "no model is configured. Name a server with --endpoint http://127.0.0.1:8080, or save one: "
+            "tokenbox config set models.local.endpoint http://127.0.0.1:8080"
         )
 
 

@@ -85,14 +85,6 @@ class Session:
         return self.context.budget // 2 - offered
 
     @property
-    def settings_file(self) -> str | None:
-        """The path of the user's settings, existing or not; None if the environment disables them."""
-        from tokenbox.config.reading import user_file  # only for an error
-
-        path = user_file(self.place.variables)
-        return None if path is None else str(path)
-
-    @property
     def _output_budget(self) -> int:
         return max(1, min(self.settings.output_tokens, self.context.budget // 2))
 

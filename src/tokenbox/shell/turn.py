@@ -83,7 +83,7 @@ def ask(session: Session, text: str, *, literal: bool = False) -> int:
 def prepare(session: Session) -> None:
     """Check that the model can be asked, and set the budget that its window allows. Raises ``ShellError``."""
     if session.models.target.endpoint is None:
-        raise NoModel.of(session.models.names, session.settings_file)
+        raise NoModel.of(session.models.names)
     session.models.check_key()
     fit_window(session)
 
