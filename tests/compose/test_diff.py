@@ -147,3 +147,9 @@ def test_what_is_no_record_is_refused(change: dict[str, object]) -> None:
 def test_what_is_no_object_is_refused(value: object) -> None:
     with pytest.raises(LayoutError, match="not a saved layout: it is not an object"):
         LayoutValues.from_dict(value)
+
+
+def test_the_repr_of_a_difference_does_not_repeat_the_texts() -> None:
+    text = "word " * 400
+    laid_out = tokenbox.layout([{"id": "a", "content": text, "shrink": 1}], 900, "utf8-bytes")
+    assert text[:100] not in repr(laid_out.diff(laid_out.whatif([500])[0]))  # type: ignore[arg-type]  # it fits

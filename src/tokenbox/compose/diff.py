@@ -7,7 +7,7 @@ text of each section. A value that is unknown (None) is neither equal nor differ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import zip_longest
 from typing import Protocol
 
@@ -52,8 +52,8 @@ class SectionState:
     base_size: int
     size: int
     form: str | None = None
-    text: str | None = None
-    input: Section | None = None
+    text: str | None = field(default=None, repr=False)
+    input: Section | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, object]:
         return to_record(self, "decision base_size size form?")
