@@ -16,7 +16,7 @@ from tokenbox.worth import SCALE, read_query
 from tokenbox.worth.defined import defined_in, defined_with_members
 from tokenbox.worth.documents import Document, DocumentRole, PieceSpan
 from tokenbox.worth.fixed import log2
-from tokenbox.worth.lexical import Lexical, identifiers, tokens
+from tokenbox.worth.lexical import Lexical, tokens
 from tokenbox.worth.query import NamedPath
 from tokenbox.worth.recent import PastChange, RecentWork, lines_written
 from tokenbox.worth.relevance import Relevance
@@ -192,7 +192,7 @@ def test_an_identifier_is_found_whole_and_by_its_words(text: str, found: list[st
     lexical = Lexical(read_query("`gen_proto` must run where `is_ok`"))
     match = lexical.scan(text.encode())
     assert [lexical.words[word].text for word in match.word] == found
-    assert sorted(lexical.read(identifiers(text.encode()), len(text))) == sorted(match.word)
+    assert sorted(lexical.read(text.encode())) == sorted(match.word)
 
 
 PARTS = st.sampled_from(
@@ -605,7 +605,7 @@ def test_a_text_that_mentions_a_name_twice_counts_once() -> None:
 
     def worth(user: bytes, *, found: bool) -> int:
         documents = [Document("a.py", code), Document("b.py", user)]
-        words = [identifiers(document.data) for document in documents] if found else None
+        words = [set(tokens(document.data)) for document in documents] if found else None
         return Standing(documents, words).document(0)
 
     for found in (False, True):

@@ -24,7 +24,7 @@ from tokenbox.content.message import Role
 from tokenbox.engine.steps import LEAST_CUT, WindowLimits
 from tokenbox.errors import InvalidBudget
 from tokenbox.tokenizers.graphemes import sticks_to_left
-from tokenbox.worth.lexical import FieldWeights, Lexical, identifiers
+from tokenbox.worth.lexical import FieldWeights, Lexical
 from tokenbox.worth.query import read_question
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _scores(texts: Sequence[str], query: str) -> list[int]:
     """Return the BM25 score of each text among all of them."""
     lexical = Lexical(read_question(query))
     data = [text.encode("utf-8", "replace") for text in texts]
-    found = [lexical.read(identifiers(one), len(one)) for one in data]
+    found = [lexical.read(one) for one in data]
     lexical.finish()
     average = sum(map(len, data)) // max(1, len(data))
     return [

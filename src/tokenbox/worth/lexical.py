@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import accumulate
 from math import isqrt
@@ -103,16 +104,20 @@ class Lexical:
         self.rarity: list[int] = []
         self.rarity_of_wholes: list[int] = []
 
-    def read(self, found: Mapping[bytes, int], size: int) -> Counter[int]:
-        """Count the words of the query in a text of ``size`` bytes with these :func:`identifiers`.
+    def read(self, data: bytes) -> Counter[int]:
+        """Count the words of the query in a text, which also counts for their rarity."""
+        found = tokens(data)
+        return self.read_tokens(found, set(found), len(data))
 
-        The text also counts for the rarity of the words.
-        """
-        self._match_new(found.keys() - self._seen)
+    def read_tokens(self, found: Sequence[bytes], names: AbstractSet[bytes], size: int) -> Counter[int]:
+        """As ``read``, for a text of ``size`` bytes with these :func:`tokens`, which are the ``names``."""
+        self._match_new(names - self._seen)
         body: Counter[int] = Counter()
-        for name in found.keys() & self._words_of.keys():
+        # Few names have a word of the query, so only these are counted.
+        known = self._words_of.keys() & names
+        for name, times in Counter(filter(known.__contains__, found)).items() if known else ():
             for word in self._words_of[name]:
-                body[word] += found[name]
+                body[word] += times
         windows = 1 + size // WINDOW
         self._total += windows
         self._read += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tokenbox.worth.defined import defined_with_members
 from tokenbox.worth.fixed import log2
-from tokenbox.worth.lexical import identifiers
+from tokenbox.worth.lexical import identifiers, tokens
 from tokenbox.worth.query import NamedPath, Word
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def with_references(
     mentioned: Counter[bytes] = Counter()
     elsewhere: set[bytes] = set()
     for document in documents:
-        found = used.keys() & identifiers(document.data).keys()
+        found = used.keys() & tokens(document.data)
         mentioned.update(found)
         elsewhere.update(found & defined_with_members(document.data))
     most = max(_COMMON, len(documents) // _COMMON_PART)

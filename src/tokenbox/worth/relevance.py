@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tokenbox.characters import lower
 from tokenbox.worth.documents import DocumentRole
 from tokenbox.worth.fixed import SCALE
-from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, identifiers
+from tokenbox.worth.lexical import FILE, PIECE, WINDOW, Lexical, Match, tokens
 from tokenbox.worth.standing import Standing
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def history_scores(
     ``changes``: the latest first.
     """
     lexical = Lexical(query)
-    matches = [lexical.read(identifiers(change.message), len(change.message)) for change in changes]
+    matches = [lexical.read(change.message) for change in changes]
     lexical.finish()
     usual = sum(len(change.message) for change in changes) // max(1, len(changes))
     scores = [
@@ -143,12 +143,13 @@ class Relevance:
                 self._scores[i] = score + score * RECENT * recent.document(i) // (100 * SCALE)
         self._folders = self._folder_scores()
 
-    def _read(self, bodies: list[Counter[int]]) -> Iterator[Counter[bytes]]:
+    def _read(self, bodies: list[Counter[int]]) -> Iterator[set[bytes]]:
         """Yield the identifiers of each document, and append its words of the query to ``bodies``."""
         for document in self._documents:
-            found = identifiers(document.data)
-            bodies.append(self._lexical.read(found, len(document.data)))
-            yield found
+            found = tokens(document.data)
+            names = set(found)
+            bodies.append(self._lexical.read_tokens(found, names, len(document.data)))
+            yield names
 
     def document(self, i: int) -> int:
         """Return the worth of document ``i``: at least its prior, so that all documents are ordered."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -91,13 +92,14 @@ _FAMILIES = {
 class Standing:
     """The worth of documents and of their pieces without a query, with the interface of ``Relevance``.
 
-    ``found``: the identifiers of each document, if they are known. ``recent``: what is being worked on.
+    ``found``: the identifiers of each document, if they are known; then only documents have a worth.
+    ``recent``: what is being worked on.
     """
 
     def __init__(
         self,
         documents: Sequence[Document],
-        found: Iterable[Mapping[bytes, int]] | None = None,
+        found: Iterable[AbstractSet[bytes]] | None = None,
         recent: RecentWork | None = None,
     ) -> None:
         self._documents = documents
@@ -136,9 +138,10 @@ class Standing:
         self._files = [best[0] * _PARTS // 4 + sum(best) // 2 if best else 0 for best in worths]
         self._best_file = max([SCALE, *self._files])
 
-    def _count(self, found: Iterable[Mapping[bytes, int]] | None, merged: Collection[int]) -> None:
+    def _count(self, found: Iterable[AbstractSet[bytes]] | None, merged: Collection[int]) -> None:
         """Count the mentions of each name by documents that neither define it nor are ``merged``."""
         reading = None if found is None else iter(found)
+        asked = frozenset[bytes]() if found is None else frozenset().union(*self._own)
         for i, document in enumerate(self._documents):
             known = None if reading is None else next(reading)
             if document.role is DocumentRole.OTHER or i in merged:
@@ -151,7 +154,7 @@ class Standing:
                     words += filter(symbols.__contains__, _symbols(text))
                 mentions.add_placed(document, words, self._own[i], weight)
             else:
-                mentions.add(known.keys(), [name for name in self._own[i] if name in known], weight)
+                mentions.add((asked & known) - self._own[i], (), weight)
 
     @property
     def is_led(self) -> bool:
