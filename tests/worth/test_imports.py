@@ -263,6 +263,16 @@ def test_what_is_in_an_object_of_scala_is_imported_as_from_a_package() -> None:
     assert worth_of("Cart", home, *other) == worth_of("Cart", home)
 
 
+def test_a_method_of_matlab_is_not_meant_elsewhere() -> None:
+    text = b"function x = isfield(this)\nx = 1;\nend\n"
+    method, function = (
+        Document(path, text, defines=(b"isfield",)) for path in ("f/@cart/isfield.m", "f/isfield.m")
+    )
+    calls = users("m", "x = isfield(y);\n")
+    assert worth_of("isfield", method, *calls) == worth_of("isfield", method)
+    assert worth_of("isfield", function, *calls) > worth_of("isfield", function)
+
+
 def test_the_parts_of_a_type_are_one_definition() -> None:
     part = b"namespace Shop\n{\n    public partial class Cart\n    {\n    }\n}\n"
     main, more = Document("web/Cart.cs", part), Document("other/Cart.Windows.cs", part)

@@ -74,6 +74,7 @@ HERE = (b"crate", b"super")
 _TOP = b"."
 # Folders of source by language, which are also the roots of the packages that come with it.
 ROOTS = frozenset((b"", b"java", b"kotlin", b"scala"))
+_METHODS = re.compile(r"(?:^|/)@\w+/\w+\.m\Z")
 # Files that are named after their folder.
 _OF_FOLDER = (b"index", b"__init__", b"init")
 _RUST_OF_FOLDER = (b"mod", b"lib", b"main")
@@ -169,7 +170,8 @@ def home_of(path: str, data: bytes, family: str, names: Iterable[bytes]) -> Home
         )
     if family in _OF_TOP:
         places.add(_TOP)
-    inner = _inner(path, data, types)
+    # In MATLAB, what is in such a folder is a method, often called as what comes with the language.
+    inner = {name: frozenset() for name in names} if _METHODS.search(path) else _inner(path, data, types)
     if family in _PACKAGES:
         package = _package(parts[:-1], data, family)
         places.add(package)

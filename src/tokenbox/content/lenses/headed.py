@@ -39,6 +39,7 @@ _DIRECTIVE = re.compile(
 _BLOCKS = (
     (re.compile(rb'[ \t]*"""[ \t]*\r?$'), re.compile(rb'[^\n]*"""')),
     (re.compile(rb"[^\n]*\*/[ \t]*\r?$"), re.compile(rb"[ \t]*/\*")),
+    (re.compile(rb"[^\n]*\+/[ \t]*\r?$"), re.compile(rb"[ \t]*/\+")),
     (re.compile(rb"[^\n]*\*\)[ \t]*\r?$"), re.compile(rb"[ \t]*\(\*")),
     (re.compile(rb"[^\n]*-\}[ \t]*\r?$"), re.compile(rb"[ \t]*\{-")),
     (re.compile(rb"[^\n]*-/[ \t]*\r?$"), re.compile(rb"[ \t]*/-")),
@@ -53,7 +54,7 @@ _MAX_NAME = 120
 # Words that begin statements, where a declaration of C's family would begin with a type.
 _STATEMENTS = re.compile(
     rb"(?:return|if|else|for|foreach|while|switch|case|throw|new|await|yield|assert|delete|goto|import|using"
-    rb"|elseif|elif|until|unless|when|catch|try|do)\b"
+    rb"|elseif|elif|until|unless|when|catch|try|do|static (?:assert|if|foreach))\b"
 )
 _PACKAGE = re.compile(rb"package\b")  # begins a statement in some languages, and a type in others
 # A member in Objective-C, Pascal (after its type) or Julia (of another module), and an addition to a type
@@ -67,7 +68,7 @@ _QUOTES = re.compile(rb"\\.")  # and all else after a backslash
 _SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the parameters of a module in Verilog
 # Types whose members are as good as at the top.
 _MODULE = re.compile(rb"(?:def|bare|sub)?module\b|namespace\b|package\b|library\b|program\b", re.IGNORECASE)
-_NOTE = re.compile(r"^[\s/*#!;%'\"(|^<>{-]+|(?<![\s/*#-])(?:[\s/]|\*\)?|-\}?|#>?)+$")
+_NOTE = re.compile(r"^[\s/*+#!;%'\"(|^<>{-]+|(?<![\s/*+#-])(?:[\s/+]|\*\)?|-\}?|#>?)+$")
 # The beginning of a license in a definition, which may be long.
 _NOTICE = re.compile(rb"(?i)[ \t]*/\*(?:(?!\*/)[^\0]){0,200}?(?:copyright|licen[cs]e)")
 # The tags of documentation before its first sentence.
@@ -79,11 +80,25 @@ _NO_NOTE = re.compile(
 )
 # How comments and strings over several lines begin: in each case one group is their mark.
 _TEXT: re.Pattern[bytes] = re2.compile(
-    rb"""(?m)^[ \t]*(?:(/\*)[\s*!/]|(/-)[\s!-]|(\(\*)[\s*]|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)"""
+    rb"""(?m)^[ \t]*(?:(/\*)[\s*!/]|(/\+)[\s+]|(/-)[\s!-]|(\(\*)[\s*]|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)"""
     rb"""|[@\w~ ]*(\"\"\"))|(\"\"\")[ \t]*\r?$|~[A-Za-z](''')|^(=(?:head1|pod|encoding))\b"""
 )
 # How the text of each group ends.
-_TEXT_ENDS = (b"*/", b"-/", b"*)", b"-}", b"#>", b"=#", b"]#", b"|#", b'"""', b'"""', b"'''", b"\n=cut")
+_TEXT_ENDS = (
+    b"*/",
+    b"+/",
+    b"-/",
+    b"*)",
+    b"-}",
+    b"#>",
+    b"=#",
+    b"]#",
+    b"|#",
+    b'"""',
+    b'"""',
+    b"'''",
+    b"\n=cut",
+)
 _POD = len(_TEXT_ENDS)  # the group of Perl's documentation, which may last to the end of the file
 _ML = 1 + _TEXT_ENDS.index(b"*)")  # in Lisp, ``(*`` multiplies
 _NO_TEXT = sys.maxsize, sys.maxsize
