@@ -75,7 +75,7 @@ def serve(
 _MAX_ANSWER = 1 << 20
 
 DATABASE = option("--database URL", "The database of keys: a file, or postgresql://...")
-QUOTAS = option("--quota -q AMOUNT/WINDOW", "Such as 9000tokens/day or $5/month; may be repeated.")
+QUOTAS = option("--quota -q AMOUNT/WINDOW", "Such as '9000 tokens/day' or '$5/month'; may be repeated.")
 
 
 def build_app() -> typer.Typer:
@@ -102,7 +102,7 @@ def create(
 ) -> None:
     """Create a key. It is shown once; only its hash is stored.
 
-    Example: tokenbox gateway keys create alice --quota 9000tokens/day
+    Example: tokenbox gateway keys create alice --quota '9000 tokens/day'
     """
     from tokenbox.gateway.settings import Mode
 
@@ -227,7 +227,7 @@ def _owners_app(kind: str) -> typer.Typer:
         (
             put,
             f"Create a {kind}, or change its quotas. All keys of the {kind} share them.",
-            "set research --quota 90000tokens/day",
+            "set research --quota '90000 tokens/day'",
         ),
         (show, f"List the {kind}s.", "list"),
         (remove, f"Remove a {kind} that has no keys.", "remove research"),
