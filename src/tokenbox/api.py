@@ -438,7 +438,8 @@ def _several(name: str, values: object) -> list[Any]:
     """Return the values of an option that takes several. Raises ``InvalidContent``."""
     found = several(values)
     if found is None:
-        raise InvalidContent(f"{name} is a list, not {shown(values)}.")
+        hint = f" Write [{shown(values)}]." if isinstance(values, str) else ""
+        raise InvalidContent(f"{name} is a list, not {shown(values)}.{hint}")
     return found
 
 
