@@ -142,7 +142,9 @@ def guarded(impl: object, family: str, *, version: str, exact: bool) -> Tokenize
     """
     counts = callable(impl) or callable(getattr(impl, "count", None))
     if isinstance(impl, type | Sequence) or not counts:  # a list has a count too
-        what = f"the class {impl.__name__}: give an instance" if isinstance(impl, type) else type(impl).__name__
+        what = type(impl).__name__
+        if isinstance(impl, type):
+            what = f"the class {impl.__name__}: give an instance"
         raise InvalidTokenizer(
             f"the tokenizer of {family!r} is a function from text to a count, an object with count(), a "
             f"tokenizer's name or file:PATH, not {what}.",
