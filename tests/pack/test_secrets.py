@@ -454,7 +454,7 @@ SHAPES = {
 def test_shapes_of_other_services(shape: str) -> None:
     text = f"x = 1\n{SHAPES[shape]}\n"
     content, notes = redact(text.encode(), "notes.txt")
-    assert b"[redacted: " in content
+    assert b"[redacted:" in content
     assert WORD[:30].encode() not in content
     assert HEX[:30].encode() not in content
     assert {note.line for note in notes} == {2}
@@ -1249,3 +1249,155 @@ def test_other_forms_of_private_keys(text: str) -> None:
     cleaned, notes = redact(text.encode(), "a.txt")
     assert b"q7Rk2Zt9" not in cleaned
     assert len(notes) == 1
+
+
+KEY_LINES = [
+    "-----BEGIN RSA PRIVATE KEY-----",
+    *["q7Rk2Zt9Lw4Xc8Vb1Nm6Hg3Jd5Fs0Pa/" * 2] * 3,
+    "onlyLetters",
+    "q7Rk2ZtLw==",
+    "-----END RSA PRIVATE KEY-----",
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "line", "last"),
+    [
+        ("k = '{}\\n' +\n", "  '{}\\n' +\n", "  '{}'\n"),
+        ('sb.append("{}\\n");\n', 'sb.append("{}\\n");\n', 'sb.append("{}");\n'),
+        ('k = "{}" & vbCrLf & _\n', '  "{}" & vbCrLf & _\n', '  "{}"\n'),
+        ("k = ['{}',\n", "  '{}',\n", "  '{}'].join(x)\n"),
+        ("/// {}\n", "/// {}\n", "/// {}\n"),
+        ("  // {}\r\n", "  // {}\r\n", "  // {}\r\n"),
+        (" * {}\n", " * {}\n", " * {}\n"),
+        ('{{"key": "{}\\n', "{}\\n", '{}\\n"}}'),
+        ("<key>{}&#10;", "{}&#10;", "{}</key>"),
+        ('k = "{}\\n" + ', '"{}\\n" + ', '"{}"'),
+        ('k = """{}\\\n', "{}\\\n", '{}"""'),
+    ],
+)
+def test_code_and_comments_around_a_private_key_stay(first: str, line: str, last: str) -> None:
+    """The signs that join strings, the marks of comments and the names of functions were taken for data."""
+
+    def written(begin: str, *data: str) -> str:
+        return "".join([first.format(begin), *(line.format(one) for one in data[:-1]), last.format(data[-1])])
+
+    cleaned, notes = redact(written(*KEY_LINES).encode(), "a.txt")
+    assert cleaned.decode() == written(KEY_LINES[0], "[redacted: Private Key]", "", "", "", "", KEY_LINES[-1])
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.t", "stream[256..319] = EAAAE1629F4D0B2ABE666FE1183E9A99"),
+        ("a.yml", 'auth_keycloak_url: "http://localhost:8080"'),
+        ("a.go", 'PKCS12SecretKey = "keystore.p12"'),
+        ("a.py", '"CLIENT_SECRET_GENERATOR_CLASS": "oauth2_provider.generators.ClientSecretGenerator",'),
+        ("a.ts", "const cbc = await jose.generateSecret('A128CBC-HS256')"),
+        ("a.json", '"github_password": "ENC[AES256_GCM,data:wtyRyrcYh1AaoA==,iv:lJKpAdaRjC4jAl+w,type:str]"'),
+        (
+            "a.json",
+            '"ignore_this_key": "https://gist.acme.io/eb4612d295f613ee44bada6e30e2a856/raw/29edbda41bcb"',
+        ),
+        ("a.md", '"hydra.openid.id-token:public:9a458aa3-65a0-4982-835f-343eec45183c" and'),
+        ("a.json", "https://api.acme.io/x?page_token=eyJvZmZzZXQiOiI1MCIsInYiOjJ9"),
+        ("a.py", 'idempotency_key="KG5LxwFBepaKHyUD"'),
+        ("ci.yml", "  root-keys: 7541f32a4ccca4f97aea3b22f5e593ba2c0267546016b992dfadcd2fe944e55d"),
+        (".env", "SSO_CLIENT_SECRET=AAAAAAAAAAAAAAAAAAAAAAAA"),
+        (".env", 'JWT_SECRET="CHANGE-THIS! VERY IMPORTANT!"'),
+        (".env", "KEYCLOAK_SECRET_URL=http://localhost:8080"),
+        ("a.yml", "gitlab_api_token: glpat-XXXXXXXXXXXXXXXXXXXX"),
+        ("a.py", '"https://hooks.slack.com/services/TXX/BYY/ZZZ"'),
+        ("a.json", '"singleTeamBotToken": "xoxb-12345-12345-abcabc",'),
+        ("a.R", 'aws_secret_access_key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"'),
+        ("text", "cityeventscrappingrueflutterflowest1-us1-plenitravel"),
+        ("a.fa", " AKCVIMRLEPSTWQHGDNFYAKCVIM"),
+        ("a.ipynb", '"image/png": "' + "x9Fk2+" * 40 + "sk" + "aB3dE6gH9jK2" * 14 + '+x"'),
+    ],
+)
+def test_what_other_repositories_contain_is_left_alone(path: str, line: str) -> None:
+    assert redact(line.encode(), path) == (line.encode(), [])
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.properties", "spring.datasource.password=${{DB_PASSWORD:{}}}"),
+        ("a.yml", "password: {}  # of the database"),
+        ("a.ini", "password = {} ; of the database"),
+    ],
+)
+def test_what_stands_behind_a_bare_password_stays(path: str, line: str) -> None:
+    """A brace went with it, and with a comment it was shown."""
+    cleaned, notes = redact(line.format("db-57xsl").encode(), path)
+    assert with_mark(cleaned, "*") == line.format("*")
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "cleaned"),
+    [
+        (
+            "url: mysql://root:x9Kd3m1Q@db:3306/x",
+            "url: mysql://root:[redacted:Basic Auth Credentials]@db:3306/x",
+        ),
+        ("- --api-token=x9Kd3m1Qr7Tb5Wn8", "- --api-token=[redacted:Named Secret]"),
+        ("password: x9Kd3m1Qr7Tb5Wn8", "password: [redacted: Named Secret]"),
+        ('password: "x9Kd3m1Qr7Tb5Wn8"', 'password: "[redacted: Named Secret]"'),
+    ],
+)
+def test_a_mark_in_the_middle_of_a_value_is_no_name_of_yaml(line: str, cleaned: str) -> None:
+    assert redact(line.encode(), "a.yml")[0].decode() == cleaned
+
+
+@pytest.mark.parametrize(
+    "value", ["vzihlaquknriqlht", "kutrotccbdmdsqz0qje5twysiwbxdmuq", "6Ph62VBBJOccmtTPZbubiPzdrhipZXtg"]
+)
+def test_letters_at_random_are_a_secret(value: str) -> None:
+    for path, line in (("a.py", 'password = "{}"'), ("a.js", "const secret = '{}'")):
+        assert value.encode() not in redact(line.format(value).encode(), path)[0]
+
+
+@pytest.mark.parametrize(
+    "value", ["internationalization", "applicationcontextfactory", "xmlhttprequestbuilder"]
+)
+def test_words_in_one_are_no_secret(value: str) -> None:
+    line = f'password = "{value}"'.encode()
+    assert redact(line, "a.py") == (line, [])
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        f"da2-{HEX[:26]}", f"odt_{ALNUM[:32]}", f"shltm_{ALNUM[:40]}", f"ion_{HEX[:42]}", f"NRAA-{HEX[:27]}",
+        f"NRIQ-{ALNUM[:32]}", f"pypi-AgEIcHlwaS5vcmc{ALNUM[:52]}", f"00Dq7Rk2Zt9Lw4X!{ALNUM[:96]}",
+        f"hawk.{ALNUM[:20]}.{ALNUM[:20]}", f"eyJ0eXAiOiAiVENWMiJ9.{ALNUM[:36]}.{ALNUM[:48]}",
+        f"BBFF-{ALNUM[:30]}", f"VF.DM.{HEX[:24]}.{ALNUM[:16]}", f"1000.{HEX[:32]}.{HEX[:32]}",
+        f"sl.{ALNUM[:136]}", f"dp.pt.{ALNUM[:40]}", f"access-sandbox-{UUID}",
+        f"https://hooks.zapier.com/hooks/catch/1234567/{ALNUM[:7].lower()}/",
+        f"https://maker.ifttt.com/trigger/door/with/key/{ALNUM[:22]}",
+        f"https://outlook.office.com/webhook/{UUID}@{UUID}/IncomingWebhook/{HEX[:32]}/{UUID}",
+    ],
+    ids=lambda secret: secret[:12],
+)  # fmt: skip
+def test_further_shapes_of_services(secret: str) -> None:
+    cleaned, notes = redact(f'client = Client("{secret}")\n'.encode(), "a.py")
+    assert secret[-20:].encode() not in cleaned
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize("unit", ["eyJ", "sk_", "ACDEFGHIKLMNPQRSTVWY", "eyJa.eyJb."])
+def test_a_long_line_is_searched_once_for_each_part(unit: str) -> None:
+    """Each match was looked at, and the rest of a word was read for each of them: 2 to 4 s for 1 MB."""
+    content = (unit * (400_000 // len(unit))).encode()
+    redact(b"sk_", "a.py")
+    started = time.process_time()
+    assert redact(content, "a.py") == (content, [])
+    assert time.process_time() - started < 1
+
+
+def test_a_secret_behind_data_of_a_long_line_is_found() -> None:
+    secret = SECRETS["Anthropic API Key"]
+    line = f'{{"image": "{"aB3d" * 2_000}", "key": "{secret}", "x": "{"aB3d" * 2_000}"}}'
+    assert with_mark(redact(line.encode(), "a.json")[0], secret) == line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from itertools import pairwise
 from urllib.parse import unquote
 
 # The minimum length of a password, apart from files of environment variables.
@@ -23,27 +24,57 @@ _RESERVED_HOST = re.compile(
     re.IGNORECASE,
 )
 _FICTITIOUS = re.compile(
-    r"example|test|dummy|fake|sample|mock|change|placeholder|your|secret|passw|token|foo|bar|xxx|abcd|1234|0123",
+    r"example|test|dummy|fake|sample|mock|change|placeholder|your|secret|passw|token|foo|bar|xxx|abcd|abcabc|1234|0123",
     re.IGNORECASE,
 )
 # A value looks random if it has at least 16 characters of three kinds, and no run of 5 lower-case letters or
 # at least 6 changes between letters and digits.
 _MIN_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
+# A word beside a placeholder is a secret if it is as long as this, and has as many such changes.
+_MIN_RANDOM_WORD = 16
 # Twenty characters with nine changes of their kind are no words, and neither are three words in one a name.
 _KIND_CHANGE = re.compile(
     r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])"
 )
 _CHANGES_IN_TWENTY = 9
+# The pairs of letters in words and names, by their first letter: of random letters a third are such pairs.
+_PAIRS_OF_WORDS = frozenset(
+    letters[0] + second
+    for letters in (
+        "abcdgilmnprstuvy baeilosu cacehiklorstu dadeiorsu eacdefglmnprstvwx faefilorsu geinors haeio "
+        "iabcdefglmnoprstvz keis ladeilostuy maeiopsu nacdefgiknostuv oabcdfgklmnoprstuvw paeiloprstu qu "
+        "racdegikmnorstuy sacehilopstuy tacehiloprstuy uabceilmnprst vaei waeio xpt yp ze"
+    ).split()
+    for second in letters[1:]
+)
+_MIN_PAIRS = 14
+# What is no value but its place: a file, a class.
+_NAME_OF_ELSE = re.compile(
+    r"[\w./~-]+\.(?:asc|cer|cfg|conf|crt|csv|der|enc|env|exe|go|gpg|html?|ini|jar|java|jks|jsonl?|js|keystore"
+    r"|log|md|p12|pem|pfx|php|png|properties|pub|py|rb|rs|sh|so|svg|tar|tf|ts|txt|xml|ya?ml|zip)"
+    r"|(?:[A-Za-z_]{0,30}[a-z]{4}\w{0,30}\.){1,9}[A-Za-z]{0,30}[a-z]{4}[A-Za-z]{0,30}[0-9]{0,2}"
+)
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^@\s]*")
+_ALGORITHM = re.compile(
+    r"(?:a|hs|rs|es|ps|sha|shake|aes|rsa|dsa|ecdsa|ecdh|eddsa|ed|ec|pbes|pbkdf|hmac|cbc|gcm|ctr|kw|oaep|scram|md|p|x)?"
+    r"[0-9]{0,5}(?:cbc|gcm|gcmkw|kw)?",
+    re.IGNORECASE,
+)
 _PASSPHRASE = re.compile(r"(?=.*[a-z][A-Z].*[a-z][A-Z])[A-Za-z!@#%^&*+~-]{12,}")
-# The name of a key that everybody may know, or that is encrypted. Its password is a secret, and so is its
-# private half.
+# The name of a key that everybody may know, that is encrypted or finds data, or of a token for the next page.
+# The password of a key is a secret, and so is its private half.
 _PUBLIC_KEY = re.compile(
     rb"(?i)(?:(?<!re)public|publishable|(?<![a-z])(?:pub|gpg|pgp)_)(?!\w*(?:secret|private))\w*key|(?:encrypted|wrapped)_?key"
+    rb"|(?:cache|primary|foreign|partition|sort|routing|row|object|idempotency|lookup|group|range|index|site|issue|event"
+    rb"|root(?=[_-]keys))[_-]?keys?\W*\Z|(?:page|next|continuation|cursor|sync)[_-]?token\W*\Z"
 )
 _DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 _LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
-# What stands in place of a secret.
-_BLANKED = re.compile(r"[xX]{6}|\*{4}|0{12}|\.\.\.")
+# What stands in place of a secret, and the beginning of an encrypted one.
+_BLANKED = re.compile(
+    r"[xX]{6}|\*{4}|0{12}|\.\.\.|\A(.)\1{5,}\Z"
+    r"|\A(?i:(?:change|replace)[-_ ]?(?:me|this|it)\b|to[-_ ]be[-_ ]|your[-_ ])|\AENC[\[(]|EXAMPLE"
+)
 # A value of several words, a path or a call is a name; a version or a UUID is an id.
 _REFERENCE = re.compile(
     r"(?:[A-Za-z][a-z]{2}|[A-Z]{3})[./_-](?:[A-Za-z][a-z]{2}|[A-Z]{3})|\.[a-z]+[._]|::|^\d+\.\d+|^v\d|^\d{4}-\d\d|%[A-Za-z_]+%|\.\.\."
@@ -91,23 +122,49 @@ def is_random(value: str) -> bool:
     changes = len(_DIGIT_CHANGE.findall(value))
     is_mixed = changes > 0 and len(_KIND_CHANGE.findall(value)) * 20 >= len(value) * _CHANGES_IN_TWENTY
     has_no_words = _LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES
+    without_ids = _UUID.sub("", value)
     return (
         _FICTITIOUS.search(value) is None
-        and (is_mixed or (has_no_words and changes * 10 >= min(len(value), 60)))
+        and (is_mixed or (has_no_words and changes * 10 >= min(len(value), 60)) or has_no_word_pairs(value))
         and (_REFERENCE.search(value) is None or changes * _REFERENCE_CHANGE > len(value))
-        and _UUID.fullmatch(value) is None
+        and (without_ids == value or any(map(str.isdigit, without_ids)))
+        and not is_name_of_else(value)
         and not is_fictitious_login(value, in_test=False)
     )
+
+
+def has_no_word_pairs(value: str) -> bool:
+    """Return whether the letters of a value are at random: at most half of the pairs are those of words."""
+    letters = value.lower()
+    pairs = [pair for pair in map("".join, pairwise(letters)) if pair.isalpha()]
+    return len(pairs) >= _MIN_PAIRS and sum(map(_PAIRS_OF_WORDS.__contains__, pairs)) * 2 <= len(pairs)
+
+
+def is_name_of_else(value: str) -> bool:
+    """Return whether it is a file, an address, a class or an algorithm, such as ``A128CBC-HS256``."""
+    return (
+        is_address(value)
+        or _NAME_OF_ELSE.fullmatch(value) is not None
+        or all(map(_ALGORITHM.fullmatch, re.split(r"[-+_/@]", value)))
+    )
+
+
+def is_address(value: str) -> bool:
+    return _ADDRESS.fullmatch(value) is not None
 
 
 def is_placeholder(value: str) -> bool:
     words = re.split(r"[^a-z0-9]+", unquote(value).lower())
     return (
-        not _PLACEHOLDERS.isdisjoint(words)
+        (not _PLACEHOLDERS.isdisjoint(words) and not any(map(_is_random_word, words)))
         or value.lower() in _NO_VALUES
         or value.startswith(("$", "<", "{", "%"))
         or _BLANKED.search(value) is not None
     )
+
+
+def _is_random_word(word: str) -> bool:
+    return len(word) >= _MIN_RANDOM_WORD and len(_DIGIT_CHANGE.findall(word)) >= _RANDOM_CHANGES
 
 
 def _is_text_in_base64(value: str) -> bool:

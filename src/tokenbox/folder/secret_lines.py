@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import accumulate
 
@@ -54,29 +54,38 @@ _BEGINNING = re.compile(
 )
 _SPECIFIC = re.compile(r"[\w/:~=<@& -]{4}|^(?:\w|\[\w+\]){2}(?:[/_-]|\\\.)")
 _LONG_RUN = re.compile(r"\{(?:1[2-9]|[2-9][0-9]|1[0-9]{2})")
+# The search goes on after a line of this length, and not in it: a match takes as long as a search of it.
+_LONG_LINE = 2_000
 # The bytes for the states of the filter of lines; with the default of re2 it makes them again and again.
 _MAX_STATES = 64 << 20
 
 
 def suspicious_lines(content: bytes) -> list[tuple[int, int]]:
     """Return the start and end of each line that may contain a secret."""
-    found: set[tuple[int, int]] = set()
-    for pattern in first_filter():
-        end = -1
-        for match in pattern.finditer(content):
-            if match.start() >= end:
-                start = content.rfind(b"\n", 0, match.start()) + 1
-                end = content.find(b"\n", match.start())
-                end = len(content) if end < 0 else end
-                found.add((start, end))
-    if not found:
+    lines = sorted({line for pattern in first_filter() for line in _lines_with(pattern, content)})
+    if not lines:
         return []
     # All at once, as a search takes as long to begin as for a hundred lines.
-    lines = sorted(found)
     starts = list(accumulate((end - start + 1 for start, end in lines), initial=0))
     text = b"\n".join(content[start:end] for start, end in lines)
-    matches = (match for pattern in second_filter() for match in pattern.finditer(text))
-    return [lines[n] for n in sorted({bisect_right(starts, match.start()) - 1 for match in matches})]
+    matches = {start for pattern in second_filter() for start, _ in _lines_with(pattern, text)}
+    return [lines[n] for n in sorted({bisect_right(starts, start) - 1 for start in matches})]
+
+
+def _lines_with(pattern: re.Pattern[bytes], text: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each line with a match. Only the first match of a long line is searched."""
+    end = -1
+    while end < len(text):
+        for match in pattern.finditer(text, max(end, 0)):
+            if match.start() >= end:
+                start = text.rfind(b"\n", 0, match.start()) + 1
+                end = text.find(b"\n", match.start())
+                end = len(text) if end < 0 else end
+                yield start, end
+                if end - start > _LONG_LINE:
+                    break
+        else:
+            return
 
 
 @cache

@@ -39,8 +39,8 @@ _PAIR = re2.compile(
         rf"|\bvariable\s+\"{_ENDS}\"\s*\{{[^{{}}]{{0,400}}?\bdefault\s*=\s*\")([^\s\"'<>{{}}$,]{{8,}})"
     ).encode()
 )
-_YAML = (".yaml", ".yml")
-SUFFIXES = (*_YAML, ".json", ".tf", ".plist")
+YAML = (".yaml", ".yml")
+SUFFIXES = (*YAML, ".json", ".tf", ".plist")
 """The endings of files that have such secrets."""
 
 
@@ -54,7 +54,7 @@ class SecretValue(NamedTuple):
 
 def values_in(content: bytes, path: str) -> Iterator[SecretValue]:
     """Yield the secrets in a file with one of the ``SUFFIXES``, in order."""
-    found = list(_of_kubernetes(content)) if path.endswith(_YAML) and b"Secret" in content else []
+    found = list(_of_kubernetes(content)) if path.endswith(YAML) and b"Secret" in content else []
     found += _of_pairs(content)
     done = 0
     for start, end, kind in sorted(found, key=lambda value: value.start):

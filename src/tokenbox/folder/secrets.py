@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import re2
 
-from tokenbox.folder import made_up
+from tokenbox.folder import made_up, private_keys
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
 from tokenbox.folder.secret_lines import (
@@ -38,7 +38,7 @@ from tokenbox.folder.secret_shapes import (
     PASSWORDS,
     SHORTEST,
 )
-from tokenbox.folder.secret_values import SUFFIXES, values_in
+from tokenbox.folder.secret_values import SUFFIXES, YAML, values_in
 
 if TYPE_CHECKING:
     from detect_secrets.plugins.base import BasePlugin
@@ -57,13 +57,14 @@ _NEEDS = {
     "GitLabTokenDetector": r"gl[a-z]{2,5}-[\w-]{20}|gr1348941[\w-]{20}",
     "IbmCloudIamDetector": r"(?:key|pwd|pass|token).*[\w-]{44}",
     "JwtTokenDetector": r"eyj[\w=-]+\.[\w=-]",
+    "MailchimpDetector": r"(?<![a-z0-9])[0-9a-f]{32}-us[0-9]",
     "SendGridDetector": r"sg\.[\w-]{22}\.[\w-]{43}",
 }
 # For the keyword detector: a name, an assignment or comparison, and a digit in the value. The value is in
 # quotes, before the name in a comparison, or (in the files named below) bare.
 _KEYWORD_NEEDS = (
     r"(?:{name})(?:{after}[\"'`]|\w{{0,60}}(?:.assign)?\(\"|\S{{0,50}}\s*[\"'`](?=[^\"']*[\"'`];))"
-    r"[^\"']*[0-9][^\"']*[\"'`]"
+    r"(?:[^\"']*[0-9]|[a-z]{{15}})[^\"']*[\"'`]"
     r"|[\"'`][^\"']*[0-9][^\"']*[\"'`]\s*[!=]{{2,3}}\s*\w*(?:{name})"
 )
 _KEYWORD_NEEDS_BARE = r"(?:{name}){after}[\"'`]?[^\"']*(?:[0-9]|(?-i:[a-z][A-Z][^\"']*[a-z][A-Z]))"
@@ -92,48 +93,31 @@ _KIND_OF_SECRET = re.compile(
 _OTHER_ASSIGNMENT = re.compile(rf":=(?=\s*[\"'`])|{_TYPE}\s*[bru]{{0,2}}(?=[\"'])|=\s*[bru]{{1,2}}(?=[\"'])")
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
-# A private key as far as its last line, or, if that is missing, as in a file of PuTTY, as far as it is in
-# base64. The lines that a diff removes begin with a dash. Its words may be encoded for a URL, or in base64.
-_IN_BASE64 = (b"UFJJVkFURSBLRVk", b"BSSVZBVEUgS0VZ", b"QUklWQVRFIEtFW")
-_PRIVATE_KEY = (
-    rb"(-{4,5} ?BEGIN(?: |%20|\+)"
-    rb"(?:(?:[A-Z0-9 +]|%20){0,40}PRIVATE(?: |%20|\+)KEY(?: BLOCK)?|OpenVPN Static key V[0-9]) ?-{4,5}"
-    rb"|Private-Lines: [0-9]{1,4}(?=\s)|LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,40}?(?:"
-    + b"|".join(_IN_BASE64)
-    + rb"))"
-    rb"((?:[^-]|-(?!----)){40,20000}?(?=-{4,6} ?END)"
-    rb"|(?:(?:\s|\\[nr]|[\"',.+#>|*]|(?<=\n)-){0,20}[A-Za-z0-9+/=]{20,20000}){1,500}"
-    rb"(?:(?:\s|\\[nr]){1,4}-?[A-Za-z0-9+/]{0,19}(?:={1,2}|(?=\s{1,2}[ +-]?Private-MAC)))?)"
-)
-_PRIVATE_KEY_MARKS = (
-    b"PRIVATE KEY",
-    b"PRIVATE%20KEY",
-    b"PRIVATE+KEY",
-    b"Private-Lines: ",
-    b"OpenVPN Static key",
-    *_IN_BASE64,
-)
-# Data of a key, not a row of x; without it the text is code that reads or writes keys.
-_KEY_DATA = re.compile(
-    rb"(?<!\\)(?!(.)\1{19})(?:(?=[A-Za-z+/=]{0,20}[0-9])[A-Za-z0-9+/=]{20}|[A-Za-z+/=]{32})"
-)
-# What stands in the place of a key: escapes and headers (RFC 1421), which stay like punctuation, or data.
-_KEY_PIECE = re.compile(rb"(\\[nrt]|<[a-z]{1,4} ?/?>|\b[A-Z][\w-]+: [^\n\\\"']*)|[A-Za-z0-9+/=]+")
 # Some detectors return only the beginning of a token, such as "ghp".
 _REST = r"[A-Za-z0-9_+/=.~-]*"
 # A shorter value may stand in the line by chance: it is replaced where nothing of a word is around it, and a
 # password in an address only there.
 _MIN_UNIQUE = 8
 _BY_WORDS = frozenset(("Secret Keyword", "Credentials", *CONTEXTS))
-# The tokens of Slack are longer: ``GHSA-xoxo-1234-xoxo`` is an advisory.
-_MIN_SLACK = 20
+# A part of a token of Slack is as long as this: ``GHSA-xoxo-1234-xoxo`` is an advisory, and
+# ``xoxb-123-123-abcabc`` an example.
+_PART_OF_SLACK = re.compile(r"[A-Za-z0-9%]{10}")
+_DATA_BEFORE = re.compile(r"[\w+/]\Z")
+_DATA_AFTER = re.compile(r"\w")
 # Longer lines are data or minified, and some detectors take more than linear time: only what is around
 # a possible secret is looked at there, and not for passwords after words.
 _MAX_LINE = 4_000
 _AROUND = 200
+# A longer word is no secret: an image or a font in base64.
+_MAX_SECRET = 2_000
+_DATA_WORD = re.compile(rb"[\w+/=-]+")
 _LINE = re.compile(rb"[^\n]+")
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]{0,80}\Z")
+_QUOTES = ("'", '"', "`")
+_COMMENT = re.compile(r"\s+(?:[#;]|//).*")
+# Inside of a value without quotes YAML would take what is before ``: `` for a name.
+_IN_YAML_VALUE = re.compile(r"(?<=[^\s\"'])\[redacted: ")
 _VALUE_END = re.compile(rb"[\s\"'`<>]")
 
 
@@ -158,7 +142,7 @@ class _LineNumbers:
 def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``, and return a note for each."""
     notes: list[Note] = []
-    if any(map(content.__contains__, _PRIVATE_KEY_MARKS)):
+    if any(map(content.__contains__, private_keys.MARKS)):
         content = _without_private_keys(content, path, notes)
     if path.endswith(SUFFIXES) and _TEST.search(path) is None:
         content = _without_values(content, path, notes)
@@ -185,10 +169,16 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
                 if times:
                     notes.append(Note(shown(path), NoteKind.SECRET, finding.kind, numbers.at(start)))
             if redacted != line:
-                pieces += (content[done:first], redacted.encode("utf-8", "surrogateescape"))
+                pieces += (content[done:first], _marked(redacted, path))
                 done = last
     result = b"".join([*pieces, content[done:]]) if pieces else content
     return result, sorted(set(notes), key=lambda note: note.order)
+
+
+def _marked(line: str, path: str) -> bytes:
+    """Return a redacted line whose marks are no names of YAML."""
+    marked = _IN_YAML_VALUE.sub("[redacted:", line) if path.endswith(YAML) else line
+    return marked.encode("utf-8", "surrogateescape")
 
 
 def _order(line: str, finding: _Finding) -> tuple[int, bool, _Finding]:
@@ -209,37 +199,34 @@ def _value(finding: _Finding) -> re.Pattern[str]:
 
 def _possible(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of a long line with what may be a secret, each of at most ``_MAX_LINE`` bytes."""
+    first = start
+    for word in _DATA_WORD.finditer(content, start, end):
+        if word.end() - word.start() > _MAX_SECRET:
+            yield from _possible_in(content, first, word.start() + _AROUND)
+            first = word.end()
+    yield from _possible_in(content, first, end)
+
+
+def _possible_in(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield such parts of a part of the line."""
     done = start
-    for match in line_filter().finditer(content, start, end):
-        if match.start() < done:
-            continue
+    while match := line_filter().search(content, done, end):
         first = max(done, match.start() - _AROUND)
         if first > start:  # not in a word: what follows in it would look like the beginning of a key
-            first = _WORD.match(content, first).end()  # type: ignore[union-attr]  # it matches nothing, too
+            first = _WORD.match(content, first, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+        if first > match.start():
+            done = max(first, match.start() + 1)
+            continue
         stop = _VALUE_END.search(content, match.end(), min(end, match.start() + _MAX_LINE // 2))
         done = min(end, match.start() + _MAX_LINE // 2 if stop is None else stop.end() + _AROUND)
         yield first, done
 
 
 def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes:
-    """Replace the data between the first and the last line of each private key.
-
-    Line ends, quotes and other punctuation stay, so that code around it is still code.
-    """
     numbers = _LineNumbers(content)
-
-    def replacement(match: re.Match[bytes]) -> bytes:
-        data = _KEY_DATA.search(match[2])
-        if data is None:
-            return match[0]
-        notes.append(Note(shown(path), NoteKind.SECRET, "Private Key", numbers.at(match.start())))
-        before, after = (
-            _KEY_PIECE.sub(lambda piece: piece[1] or b"", part)
-            for part in (match[2][: data.start()], match[2][data.end() :])
-        )
-        return b"".join((match[1], before, b"[redacted: Private Key]", after))
-
-    return re.sub(_PRIVATE_KEY, replacement, content)
+    content, starts = private_keys.redact(content)
+    notes += [Note(shown(path), NoteKind.SECRET, "Private Key", numbers.at(start)) for start in starts]
+    return content
 
 
 def _without_values(content: bytes, path: str, notes: list[Note]) -> bytes:
@@ -311,10 +298,14 @@ def _secrets_in(
             continue
         is_real = _REAL_IN_TESTS.get(type(plugin).__name__) if in_test else None
         for value in set(_found_by(plugin, line, path)):
+            finding = _Finding(plugin.secret_type, value)
             if not value or _is_no_secret(value, line, path, plugin):
                 continue
+            whole = _value(finding).search(line)
+            if whole is None or made_up.is_placeholder(whole[0]):
+                continue
             if is_real is None or is_real(value, line):
-                yield _Finding(plugin.secret_type, value)
+                yield finding
 
 
 def _known_shapes(
@@ -379,7 +370,18 @@ def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
     of_type = None if path.endswith(".go") else REGEX_BY_FILETYPE.get(determine_file_type(path))
     patterns = CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
     for one in {line, _OTHER_ASSIGNMENT.sub("=", line, count=1)}:
-        yield from plugin.analyze_string(one, patterns)
+        for value in plugin.analyze_string(one, patterns):
+            yield _without_the_rest(value, one.partition(value)[0])
+
+
+def _without_the_rest(value: str, before: str) -> str:
+    """Remove a comment from a bare value, and brackets opened before it, as in ``${PASSWORD:value}``."""
+    if not before.endswith(_QUOTES):
+        value = _COMMENT.sub("", value)
+    for opening, closing in ("{}", "()", "[]"):
+        if value.endswith(closing) and value.count(closing) > value.count(opening) and opening in before:
+            value = value[:-1]
+    return value
 
 
 def _is_environment(path: str) -> bool:
@@ -405,31 +407,55 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         heuristic.is_prefixed_with_dollar_sign,
         heuristic.is_not_alphanumeric_string,
     )
-    if made_up.is_placeholder(value) or any(test(value) for test in tests):
-        return True
-    detector = type(plugin).__name__
-    if detector == "SlackDetector" and len(value) < _MIN_SLACK:
-        return True
-    if detector == "AWSKeyDetector" and (
-        value.endswith("EXAMPLE")  # as in the manual of AWS
-        or re.search(r"[\w+/]{0}|{0}\w".format(re.escape(value)), line)  # amid data in base64, or a genome
-    ):
-        return True
-    if detector == "BasicAuthDetector":
-        return made_up.is_for_a_local_server(value, line)
-    if detector != "KeywordDetector" or _is_environment(path):
-        return False
+    is_none = _NO_SECRETS.get(type(plugin).__name__)
+    return any(test(value) for test in tests) or (is_none is not None and is_none(value, line, path))
+
+
+def _is_no_token_of_slack(value: str, _line: str, _path: str) -> bool:
+    token = value.rpartition("/")[2]
+    return _PART_OF_SLACK.search(token.partition("-")[2] or token) is None
+
+
+def _is_no_token_of_artifactory(value: str, _line: str, _path: str) -> bool:
+    """Return whether it has only letters, as a protein, or no lower case."""
+    return not (any(map(str.isdigit, value)) and any(map(str.islower, value)))
+
+
+def _is_amid_data(value: str, line: str, _path: str) -> bool:
+    """Return whether it stands in data in base64, or in a genome."""
+    before, _, after = line.partition(value)
+    return _DATA_BEFORE.search(before) is not None or _DATA_AFTER.match(after) is not None
+
+
+def _is_no_password(value: str, line: str, path: str) -> bool:
+    """Return whether a value after a word such as ``password`` is none."""
+    from detect_secrets.filters import heuristic
+
+    if _is_environment(path):
+        return made_up.is_address(value)
     return (
         len(value) < made_up.MIN_VALUE
         or not (
             any(c.isdigit() for c in value)
+            or made_up.has_no_word_pairs(value)
             or (_BARE_VALUES.search(path) is not None and made_up.is_passphrase(value))
         )
         or value.count(" ") > 1  # a sentence, such as "At least 12 characters"
+        or made_up.is_name_of_else(value)
         or _PLACE.match(value) is not None
         or _KIND_OF_SECRET.search(line.partition(value)[0]) is not None
         or heuristic.is_sequential_string(value)
         or heuristic.is_potential_uuid(value)
         or heuristic.is_indirect_reference(line)
-        or heuristic.is_likely_id_string(value, line, plugin)
+        or heuristic.is_likely_id_string(value, line)
     )
+
+
+# Detector: whether its finding is no secret.
+_NO_SECRETS: Mapping[str, Callable[[str, str, str], bool]] = {
+    "SlackDetector": _is_no_token_of_slack,
+    "ArtifactoryDetector": _is_no_token_of_artifactory,
+    "AWSKeyDetector": _is_amid_data,
+    "BasicAuthDetector": lambda value, line, _path: made_up.is_for_a_local_server(value, line),
+    "KeywordDetector": _is_no_password,
+}
