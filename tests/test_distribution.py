@@ -50,7 +50,7 @@ def texts() -> list[tuple[str, str]]:
 
 def test_the_distribution_has_its_name() -> None:
     assert PROJECT["name"] == DISTRIBUTION == "tokenbox-llm"
-    assert PROJECT["scripts"] == {"tokenbox": "tokenbox.cli:command"}
+    assert PROJECT["scripts"] == {"tokenbox": "tokenbox.cli:main"}
 
 
 def test_no_hint_installs_another_project() -> None:

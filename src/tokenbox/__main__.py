@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tokenbox.cli import command
+import sys
+
+from tokenbox.cli import main
 
 if __name__ == "__main__":
-    command()
+    sys.exit(main())

@@ -440,35 +440,6 @@ def test_a_command_imports_only_what_it_needs(arguments: list[str], needed: set[
     assert set(result.stderr.decode().split()) <= needed
 
 
-def test_a_pack_ends_without_freeing_objects_but_with_all_that_was_to_run_at_the_end(document: Path) -> None:
-    program = (
-        "import atexit, threading\n"
-        "from tokenbox.cli import command\n"
-        "class Kept:\n"
-        "    def __del__(self): print('freed')\n"
-        "kept = Kept()\n"
-        "atexit.register(print, 'registered')\n"
-        "threading.Thread(target=lambda: (threading.main_thread().join(), print('thread'))).start()\n"
-        "command()\n"
-    )
-
-    def ended(*arguments: str) -> tuple[str, int]:
-        done = subprocess.run(
-            [sys.executable, "-c", program, *arguments],
-            cwd=document.parent,
-            env=ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout, done.returncode
-
-    assert ended("pack", "p.toml", "-o", "out") == ("thread\nregistered\n", 0)
-    assert (document.parent / "out").read_text(encoding="utf-8").endswith("</context>")
-    assert ended("pack", "p.toml", "--budget", "1", "--check")[1] == 3
-    assert ended("count", "p.toml")[0].endswith("thread\nregistered\nfreed\n")
-
-
 def test_a_terminal_has_colours_and_a_pipe_has_none(document: Path) -> None:
     seen, status = on_terminal("layout", "p.toml", "--explain", folder=document.parent)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", seen)
