@@ -11,7 +11,9 @@ from tokenbox.compose.reuse import MEASUREMENTS, Measured
 from tokenbox.content.section import Section, Text
 from tokenbox.errors import LayoutError, shown
 from tokenbox.tokenizers.cache import CountCache, is_worth_remembering
+from tokenbox.tokenizers.guarded import GuardedTokenizer
 from tokenbox.tokenizers.protocol import AdditiveTokenizer, Tokenizer
+from tokenbox.tokenizers.utf8 import check_texts
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import RequestCounter
@@ -25,7 +27,7 @@ class Counter:
 
     Texts that other layouts may contain (contents, extra items, strategy results) are cached in ``cache``;
     the short texts around joins only for this layout, unless the cache keeps them too. ``requests`` counts
-    the whole if that is a request of messages.
+    the whole if that is a request of messages. ``checked``: whether all texts are known to have UTF-8 bytes.
     """
 
     def __init__(
@@ -33,10 +35,15 @@ class Counter:
         tokenizer: Tokenizer,
         cache: CountCache | None = None,
         requests: RequestCounter | None = None,
+        *,
+        checked: bool = False,
     ) -> None:
         if cache is not None and not isinstance(cache, CountCache):
             raise LayoutError(f"cache is a CountCache, not {shown(cache)}.")
         self.tokenizer = tokenizer
+        self._count_one, self._count_each = tokenizer.count, tokenizer.count_batch
+        if checked and isinstance(tokenizer, GuardedTokenizer):
+            self._count_one, self._count_each = tokenizer.count_checked, tokenizer.count_each_checked
         self.requests = requests
         self._cache = None
         if is_worth_remembering(tokenizer):
@@ -56,12 +63,13 @@ class Counter:
         if self._sizes is None or self._sizes[0] is not sections:
             # The function must not refer to this object, which keeps it: so texts are freed with the layout.
             cache, tokenizer, contents = self._cache, self.tokenizer, contents_of(sections)
+            count_each = self._count_each
             by = "sizes", cache, getattr(tokenizer, "inner", tokenizer)
 
             def count(indices: Sequence[int]) -> list[int]:
                 texts = [contents[i] for i in indices]
                 if cache is None:
-                    return tokenizer.count_batch(texts)
+                    return count_each(texts)
                 digests = sections.digests(indices) if isinstance(sections, SectionColumns) else None
                 return cache.count_batch(tokenizer, texts, digests)
 
@@ -70,12 +78,12 @@ class Counter:
 
     def _holds(self, text: str, size: int) -> bool:
         """Return whether a cached count is still right: a user's function may count differently now."""
-        return self._cache is not None or self.tokenizer.count(text) == size
+        return self._cache is not None or self._count_one(text) == size
 
     def count_all(self, texts: Sequence[str]) -> list[int]:
         """Count texts that other layouts may contain."""
         if self._cache is None:
-            return self.tokenizer.count_batch(texts)
+            return self._count_each(texts)
         return self._cache.count_batch(self.tokenizer, texts)
 
     def count(self, text: str) -> int:
@@ -91,7 +99,7 @@ class Counter:
         count = self._small.get(text)
         if count is None:
             cache = self._windows
-            count = self.tokenizer.count(text) if cache is None else cache.count(self.tokenizer, text)
+            count = self._count_one(text) if cache is None else cache.count(self.tokenizer, text)
             self._small[text] = count
         return count
 
@@ -102,12 +110,12 @@ class Counter:
         if not missing:
             return
         cache, tokenizer = self._windows, self.tokenizer
-        counts = tokenizer.count_batch(missing) if cache is None else cache.count_batch(tokenizer, missing)
+        counts = self._count_each(missing) if cache is None else cache.count_batch(tokenizer, missing)
         self._small.update(zip(missing, counts, strict=True))
 
     def whole(self, text: str) -> int:
         """Count the emitted whole without a cache, to check the running total."""
-        return self.tokenizer.count(text) if text else 0
+        return self._count_one(text) if text else 0
 
     def form(self, section: Section, number: int) -> tuple[str, int]:
         """Return one of the section's alternatives and its count, computed once per counter."""
@@ -117,6 +125,7 @@ class Counter:
         key = form.identity, section.content_digest
         if key not in self._forms:
             text = form.apply(section.content, self.tokenizer)
+            check_texts([text])  # a registered lens may return what is not
             self._forms[key] = text, self.count(text)
         return self._forms[key]
 

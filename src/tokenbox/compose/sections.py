@@ -75,7 +75,7 @@ def counter_of(
 ) -> Counter:
     """Return the counter of the sections' texts, or of messages if a counter of requests is given."""
     if not is_request_counter(tokenizer):
-        return Counter(as_tokenizer(tokenizer), cache)
+        return Counter(as_tokenizer(tokenizer), cache, checked=True)  # when the sections were made
     check_roles(sections)
     return Counter(as_tokenizer(getattr(tokenizer, "tokenizer", UNKNOWN)), cache, tokenizer)
 

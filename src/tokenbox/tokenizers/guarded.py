@@ -58,13 +58,21 @@ class GuardedTokenizer(BaseTokenizer):
 
     def count(self, text: str) -> int:
         check_texts([text])
-        return given_count(self._call(self._count, text), self._who)
+        return self.count_checked(text)
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
         if isinstance(texts, str) or not isinstance(texts, Sequence):
             raise TokenizerError(f"count_batch takes a list of texts, not {type(texts).__name__}.")
-        together = getattr(self.inner, "count_batch", None)
         check_texts(texts)
+        return self.count_each_checked(texts)
+
+    def count_checked(self, text: str) -> int:
+        """Count a text that is known to have UTF-8 bytes."""
+        return given_count(self._call(self._count, text), self._who)
+
+    def count_each_checked(self, texts: Sequence[str]) -> list[int]:
+        """Count texts that are known to have UTF-8 bytes."""
+        together = getattr(self.inner, "count_batch", None)
         counts = self._call(lambda: list(together(texts) if together else map(self._count, texts)))
         if len(counts) != len(texts):
             raise TokenizerError(f"{self._who} gave {len(counts)} counts for {len(texts)} texts.")
