@@ -38,17 +38,16 @@ class Measured(Generic[T]):
 
     def at(self, indices: Sequence[int]) -> list[T]:
         """Return the values of the texts at ``indices``."""
-        values = self._values
-        found: list[Any] = list(map(values.__getitem__, indices))
-        if None in found:
-            missing = [i for i, value in zip(indices, found, strict=True) if value is None]
+        values: list[Any] = self._values
+        missing = [i for i in indices if values[i] is None]
+        if missing:
             for i, value in zip(missing, self._measure(missing), strict=True):
                 values[i] = value
-            found = list(map(values.__getitem__, indices))
-        return found
+        return [values[i] for i in indices]
 
     def all(self) -> list[T]:
-        return self.at(range(len(self._values)))
+        values = self._values
+        return self.at(range(len(values))) if None in values else cast("list[T]", list(values))
 
 
 class _Kept(NamedTuple):
