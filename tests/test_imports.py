@@ -209,6 +209,19 @@ print(*[name for name in sys.modules if name.startswith(("tokenbox.proof.", "tok
     assert printed_by(program).split() == ["tokenbox.proof.proven"]
 
 
+def test_the_guard_loads_nothing_that_fits_or_ranks() -> None:
+    """They would be a fifth of the time that ``from tokenbox import ctx`` takes."""
+    program = """
+import sys
+from tokenbox import ctx
+ctx.enforce("gpt-5", ["a"], max_ctx=100, tokenizer="utf8-bytes")
+print(*sys.modules)
+"""
+    loaded = set(printed_by(program).split())
+    assert "tokenbox.policy.packing" in loaded
+    assert not {"tokenbox.conversation.fitting", "tokenbox.worth", "re2", "rfc8785"} & loaded
+
+
 def test_reading_the_settings_does_not_load_what_writes_them() -> None:
     loaded = set(printed_by("import sys, tokenbox; tokenbox.config.load(); print(*sys.modules)").split())
     assert "tokenbox.config.loading" in loaded

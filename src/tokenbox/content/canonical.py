@@ -6,8 +6,6 @@ import hashlib
 import json
 from typing import Any, NoReturn, cast
 
-import rfc8785
-
 from tokenbox.errors import TokenboxError
 from tokenbox.integers import MAX_INTEGER
 
@@ -101,6 +99,8 @@ def _check(value: object, depth: int) -> bool:
 
 def _with_any_keys(value: object) -> bytes:
     """Encode a value with keys beyond ASCII, which RFC 8785 sorts by UTF-16."""
+    import rfc8785  # few records have such keys
+
     try:
         return rfc8785.dumps(cast("Any", value))
     except (rfc8785.CanonicalizationError, UnicodeEncodeError):

@@ -12,7 +12,6 @@ from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import NO_BOUND, Count, is_request_counter
 from tokenbox.compose.sections import layout
 from tokenbox.content.message import thaw
-from tokenbox.conversation.fitting import fit
 from tokenbox.conversation.record import Fitted, WindowDecision
 from tokenbox.engine.result import Decision
 from tokenbox.policy import summaries
@@ -275,6 +274,8 @@ class _Packing:
 
     def _fitted(self, items: Sequence[Item], budget: int | None) -> Fitted[Any]:
         """Fit the items into the budget, beside the tools and the other fields of the request."""
+        from tokenbox.conversation.fitting import fit  # slow to import; the guard alone fits nothing
+
         tools, fields = self.request.tools or None, thaw(self.request.fields)
         return fit(items, budget, request_counter(self.counter), tools=tools, fields=fields)
 

@@ -18,9 +18,6 @@ from tokenbox.errors import TokenboxError, plural, shown
 from tokenbox.policy.errors import StrategyFailed, UnknownStrategy
 from tokenbox.records import to_record
 from tokenbox.tokenizers.cache import text_digest
-from tokenbox.worth.documents import Document, PieceSpan
-from tokenbox.worth.query import read_query
-from tokenbox.worth.relevance import Relevance
 
 if TYPE_CHECKING:
     from tokenbox.compose.requests import Count
@@ -46,6 +43,11 @@ class Ranking:
         question = _question(candidates)
         worths = list(range(len(self._groups)))
         if question is not None:
+            # Worth takes as long to load as all of `ctx`, and only this strategy needs it.
+            from tokenbox.worth.documents import Document, PieceSpan
+            from tokenbox.worth.query import read_query
+            from tokenbox.worth.relevance import Relevance
+
             texts = ["\n".join(one.text for one in group).encode() for group in self._groups]
             documents = [Document(group[0].id, text) for group, text in zip(self._groups, texts, strict=True)]
             relevance = Relevance(documents, read_query(question.text))
