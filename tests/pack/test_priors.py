@@ -89,6 +89,8 @@ if TYPE_CHECKING:
         ("KitTests/Helper.h", "test"),
         ("test_shop/cart.f90", "test"),
         ("src/cart_tests.zig", "test"),
+        ("regtests/src/util-dates-tests.adb", "test"),
+        ("src/util-dates-tests.ads", "test"),
         ("core/useCart/demo.vue", "example"),
         ("KitTest/Helper.lean", "test"),
         ("Latest/Helper.h", "source"),

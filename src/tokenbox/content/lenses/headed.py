@@ -295,7 +295,7 @@ class _Reader:
         note = next((line for line in notes if line and _NO_NOTE.match(line) is None), "")
         signature = self._ends[n] if head.is_type and self._heads.calls else self._signature(n)
         below = self._heads.note_below
-        if below is not None and not note:
+        if below is not None and not note and not head.is_type:  # a type shows its documentation anyway
             line = self._source[signature : self._source.find(b"\n", signature) + 1].strip()
             note = _note(line.decode("utf-8", "replace")) if line.startswith(below) else ""
         indent = indent_of(self._line(n))
