@@ -552,6 +552,15 @@ def test_an_encoding_without_the_drawing_characters(tokenbox: CommandLine, docum
     assert tokenbox("layout", "p.toml", encoding="ascii").out == "one\r\ntwo\n\u2028".encode()
 
 
+def test_json_has_nothing_that_a_terminal_obeys(tokenbox: CommandLine) -> None:
+    text = "\x1b[31m \x9b31m \x7f \u202e \u2066 é \U0001f600"
+    asked = json.dumps([{"role": "user", "content": text}]).encode()
+    out = tokenbox("fit", "-", "--budget", "99", "--model", "gpt-4o", stdin=asked).out.decode()
+    assert json.loads(out)[0]["content"] == text
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", out)
+    assert "é \U0001f600" in out
+
+
 def test_control_characters_do_not_reach_the_terminal(tokenbox: CommandLine) -> None:
     line = b'{"sections": [{"id": "a\\u001b[2J\\n\\u202e", "content": "x"}], "tokenizer": "utf8-bytes"}'
     result = tokenbox("layout", "-", "--format", "json", "--budget", "9", "--explain", stdin=line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import stat
 import sys
@@ -20,6 +21,8 @@ from tokenbox.render.lines import printable
 STDIN = "-"
 # The largest input that is read; a larger one is a mistake, or a device that never ends.
 MAX_BYTES = 256 * 1024 * 1024
+# What a terminal obeys and JSON does not escape: more control characters, and changes of direction.
+_OBEYED = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # What to do instead, by a sign in the name of a file that does not exist.
 _NO_FILE = {
     "://": "Download it first: curl -sSL URL | tokenbox count -",
@@ -216,7 +219,7 @@ def json_bytes(value: object, *, one_line: bool = False) -> bytes:
     layout: dict[str, Any] = {"separators": (",", ":")} if one_line else {"indent": 2}
     text = json.dumps(value, ensure_ascii=False, default=str, **layout) + "\n"
     try:
-        return text.encode()
+        return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
     except UnicodeEncodeError:  # a file name that is not UTF-8
         return (json.dumps(value, default=str, **layout) + "\n").encode()
 
