@@ -195,6 +195,14 @@ def test_an_identifier_is_found_whole_and_by_its_words(text: str, found: list[st
     assert sorted(lexical.read(text.encode())) == sorted(match.word)
 
 
+def test_words_are_counted_alike_in_each_text() -> None:
+    lexical = Lexical(read_query("escape the test of `gen_proto`"))
+    text = b"gen_proto test_escape ByteString attest escaped gen_proto_2 other"
+    first = lexical.read(text)
+    assert first
+    assert lexical.read(text) == lexical.read(b"attest ByteString " + text) == first
+
+
 PARTS = st.sampled_from(
     ["line", "string", "test", "byte", "none", "sql", "256", "parser", "writing", "of", "mode"]
 )

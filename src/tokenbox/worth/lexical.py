@@ -10,10 +10,9 @@ geometric mean of a word's own rarity and the average one.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import isqrt
@@ -96,7 +95,8 @@ class Lexical:
         pattern = _pattern(list(self._stems), list(self._wholes))
         self._pattern = re2.compile(pattern, _QUIET) if pattern else None
         self._known: dict[bytes, int | None] = {}
-        self._seen: set[bytes] = set()
+        # The words in each identifier, also none where the pattern matches. It does not match most others,
+        # so to search them again in the next text takes less than to remember all.
         self._words_of: dict[bytes, list[int]] = {}
         self._windows: Counter[int] = Counter()
         self._texts: Counter[int] = Counter()
@@ -109,9 +109,9 @@ class Lexical:
         found = tokens(data)
         return self.read_tokens(found, set(found), len(data))
 
-    def read_tokens(self, found: Sequence[bytes], names: AbstractSet[bytes], size: int) -> Counter[int]:
+    def read_tokens(self, found: Sequence[bytes], names: set[bytes], size: int) -> Counter[int]:
         """As ``read``, for a text of ``size`` bytes with these :func:`tokens`, which are the ``names``."""
-        self._match_new(names - self._seen)
+        self._match_new(names.difference(self._words_of))
         body: Counter[int] = Counter()
         # Few names have a word of the query, so only these are counted.
         known = self._words_of.keys() & names
@@ -127,33 +127,29 @@ class Lexical:
         return body
 
     def _match_new(self, names: Collection[bytes]) -> None:
-        """Match identifiers that no earlier text had, and remember their words."""
-        if self._pattern is None or not names:
-            return
-        self._seen.update(names)
+        """Match identifiers whose words are not known, and remember these."""
         some = list(names)
-        match = self.scan(b"\n".join(some))
-        if not match.at:
-            return
-        starts = list(accumulate((len(name) + 1 for name in some), initial=0))
-        for at, word in zip(match.at, match.word, strict=True):
-            self._words_of.setdefault(some[bisect_right(starts, at) - 1], []).append(word)
+        starts: list[int] = []
+        for end, found in self._matches(b"\n".join(some)):
+            starts = starts or list(accumulate((len(name) + 1 for name in some), initial=0))
+            known = self._words_of.setdefault(some[bisect_left(starts, end) - 1], [])
+            known += [word for word, _ in found]
 
     def scan(self, data: bytes) -> Match:
         """Find the words of the query in ``data``."""
-        at: list[int] = []
-        words: list[int] = []
+        found = [one for _, words in self._matches(data) for one in words]
+        return Match([place for _, place in found], [word for word, _ in found])
+
+    def _matches(self, data: bytes) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Yield the end of each match of the pattern, and the words with their places that are in it."""
         begin = 0
         while self._pattern is not None and (match := self._pattern.search(data, begin)) is not None:
             found = self._words_at(data, match.start(), match.end())
-            for word, place in found:
-                at.append(place)
-                words.append(word)
+            yield match.end(), found
             # A match that is no word may hide one that begins inside of it: ``test`` in ByteString.
             begin = match.end() if found else match.start() + 1
             if found and data[found[-1][1]] >= _BEYOND_ASCII:  # the next pair of letters may overlap it
                 begin = found[-1][1] + 1
-        return Match(at, words)
 
     def finish(self) -> None:
         """Compute the rarity of each word, after all texts were read."""
