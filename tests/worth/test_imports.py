@@ -273,12 +273,6 @@ def test_a_method_of_matlab_is_not_meant_elsewhere() -> None:
     assert worth_of("isfield", function, *calls) > worth_of("isfield", function)
 
 
-def test_a_type_that_comes_with_crystal_is_not_the_project_s() -> None:
-    home = Document("src/charms.cr", b"struct Int32\n  def to_param\n  end\nend\n\nclass Cart\nend\n")
-    calls = users("cr", "x = Cart.new\ny : Int32 = 1\n")
-    assert worth_of("Int32", home, *calls) < worth_of("Cart", home, *calls)
-
-
 def test_the_parts_of_a_type_are_one_definition() -> None:
     part = b"namespace Shop\n{\n    public partial class Cart\n    {\n    }\n}\n"
     main, more = Document("web/Cart.cs", part), Document("other/Cart.Windows.cs", part)

@@ -272,6 +272,8 @@ class Board:
         for rank in ranks:
             of_class = [upgrade for upgrade in upgrades if upgrade.rank == rank]
             for percent in (None, share, share, 100):
+                if percent == 100 and left * UNUSED_SHARE <= room:
+                    continue
                 limit = max(0, markup - shown) if percent is None else left * percent // 100
                 self._markup_room = limit
                 parts.append(choose(of_class, left, self))

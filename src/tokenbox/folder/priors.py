@@ -207,8 +207,8 @@ PRIORS = (
         80,
         8,
         "tests/ test/ regtests/ __tests__/ spec/ specs/ e2e/ testing/ testsuite/ tb/ verif/ *.Tests/ "
-        "*UnitTests/ *IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ test_*/ /t/ *-test/ *-tests/ test_*.py "
-        "*_test.* *_tests.* *-tests.ad[bs] "
+        "*UnitTests/ *IntegrationTests/ *FunctionalTests/ *_test/ *_tests/ test_*/ /t/ *-test/ *-tests/ "
+        "test_*.py *_test.* *_tests.* *-tests.ad[bs] "
         "test.ts test.tsx test.js test.jsx test.mjs test.rs tests.rs test.py tests.py spec.ts spec.js "
         "*-test.* *.test.* *.spec.* *_spec.rb conftest.py *Test.java *Tests.java *Test.kt *Tests.kt "
         "*Test.cs *Tests.cs *Tests.swift *Spec.swift *Test.m *Tests.m *Spec.m *Test.php *.test/ *.tests.* "

@@ -74,14 +74,8 @@ HERE = (b"crate", b"super")
 _TOP = b"."
 # Folders of source by language, which are also the roots of the packages that come with it.
 ROOTS = frozenset((b"", b"java", b"kotlin", b"scala"))
-# In MATLAB, what is in such a folder is a method, often called as what comes with the language. In Crystal,
-# these types come with the language, and projects add to them.
+# In MATLAB, what is in such a folder is a method, often called as what comes with the language.
 _METHODS = re.compile(r"(?:^|/)@\w+/\w+\.m\Z")
-_OF_CRYSTAL = frozenset(
-    b"Array Bool Char Enum Enumerable Exception File Float32 Float64 Hash Indexable Int Int8 Int16 Int32"
-    b" Int64 IO JSON NamedTuple Nil Number Object Path Proc Range Reference Regex Set Slice String Struct"
-    b" Symbol Time Tuple UInt8 UInt16 UInt32 UInt64 URI UUID".split()
-)
 # Files that are named after their folder.
 _OF_FOLDER = (b"index", b"__init__", b"init")
 _RUST_OF_FOLDER = (b"mod", b"lib", b"main")
@@ -177,9 +171,7 @@ def home_of(path: str, data: bytes, family: str, names: Iterable[bytes]) -> Home
         )
     if family in _OF_TOP:
         places.add(_TOP)
-    is_open = path.endswith(".cr")
-    own = (name for name in names if _METHODS.search(path) or (is_open and name in _OF_CRYSTAL))
-    inner = {name: frozenset[bytes]() for name in own} or _inner(path, data, types)
+    inner = {name: frozenset() for name in names} if _METHODS.search(path) else _inner(path, data, types)
     if family in _PACKAGES:
         package = _package(parts[:-1], data, family)
         places.add(package)
