@@ -30,6 +30,8 @@ _FICTITIOUS = re.compile(
 # A value looks random if it has at least 16 characters of three kinds, and no run of 5 lower-case letters or
 # at least 6 changes between letters and digits.
 _MIN_RANDOM, _WORD_RUN, _RANDOM_CHANGES = 16, 5, 6
+# A name in code has fewer changes between letters and digits.
+_CHANGES_OF_A_SECRET = 5
 # A word beside a placeholder is a secret if it is as long as this, and has as many such changes.
 _MIN_RANDOM_WORD = 16
 # Twenty characters with nine changes of their kind are no words, and neither are three words in one a name.
@@ -51,7 +53,7 @@ _MIN_PAIRS = 14
 # What is no value but its place: a file, a class.
 _NAME_OF_ELSE = re.compile(
     r"[\w./~-]+\.(?:asc|cer|cfg|conf|crt|csv|der|enc|env|exe|go|gpg|html?|ini|jar|java|jks|jsonl?|js|keystore"
-    r"|log|md|p12|pem|pfx|php|png|properties|pub|py|rb|rs|sh|so|svg|tar|tf|ts|txt|xml|ya?ml|zip)"
+    r"|gif|ico|jpe?g|log|md|p12|pdf|pem|pfx|php|png|properties|pub|py|rb|rs|sh|so|svg|tar|tf|ts|ttf|txt|webp|woff2?|xml|ya?ml|zip)"
     r"|(?:[A-Za-z_]{0,30}[a-z]{4}\w{0,30}\.){1,9}[A-Za-z]{0,30}[a-z]{4}[A-Za-z]{0,30}[0-9]{0,2}"
 )
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^@\s]*")
@@ -65,8 +67,8 @@ _PASSPHRASE = re.compile(r"(?=.*[a-z][A-Z].*[a-z][A-Z])[A-Za-z!@#%^&*+~-]{12,}")
 # The password of a key is a secret, and so is its private half.
 _PUBLIC_KEY = re.compile(
     rb"(?i)(?:(?<!re)public|publishable|(?<![a-z])(?:pub|gpg|pgp)_)(?!\w*(?:secret|private))\w*key|(?:encrypted|wrapped)_?key"
-    rb"|(?:cache|primary|foreign|partition|sort|routing|row|object|idempotency|lookup|group|range|index|site|issue|event"
-    rb"|root(?=[_-]keys))[_-]?keys?\W*\Z|(?:page|next|continuation|cursor|sync)[_-]?token\W*\Z"
+    rb"|(?:cache|primary|foreign|partition|sort|routing|row|object|idempotency|lookup|group|range|index|site|issue|event|repository"
+    rb"|identifier|websocket|recv|root(?=[_-]keys))[_-]?keys?\W*\Z|(?:page|next|continuation|cursor|sync)[_-]?token\W*\Z"
 )
 _DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 _LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
@@ -207,6 +209,11 @@ def may_be_password(value: str, least: int = MIN_VALUE) -> bool:
 def is_passphrase(value: str) -> bool:
     """Return whether a password without a digit may be real, such as three words in one."""
     return _PASSPHRASE.fullmatch(value) is not None and _FICTITIOUS.search(value) is None
+
+
+def is_identifier(value: str) -> bool:
+    """Return whether it may be a name in code, such as ``Opaque3dBatchSetKey``: few digits among letters."""
+    return value.isidentifier() and len(_DIGIT_CHANGE.findall(value)) < _CHANGES_OF_A_SECRET
 
 
 def is_public_key(name: bytes) -> bool:

@@ -93,7 +93,7 @@ _KEYS = {
     "Slack App Token": r"xapp-[0-9]-[A-Z0-9]+-[0-9]+-[a-z0-9]{32,}",
     "Sonar Token": r"sq[apu]_[a-f0-9]{40}",
     "Square Token": (
-        r"(?<![+/])(?:sq0atp-|EAAA)(?!AAAA)(?=[\w-]{0,60}[0-9])(?=[0-9A-F]{0,60}[a-zG-Z_-])[\w-]{22,60}"
+        r"(?<![+/])(?:sq0atp-|EAAA)(?![\w-]{0,60}AAAA)(?=[\w-]{0,60}[0-9])(?=[0-9A-F]{0,60}[a-zG-Z_-])[\w-]{22,60}"
     ),
     "Stripe Webhook Secret": r"whsec_(?=[\w]*[0-9])[A-Za-z0-9]{32,}",
     "Supabase Token": r"sbp_[a-f0-9]{40}",
@@ -270,7 +270,7 @@ _KEYS_IN_LINES = {
     "Prefixed Key": (
         r"[_-][a-z0-9]{28}",
         (
-            r"(?<!-)(?!sha[0-9]|md5|pk_|phc_|(?:[a-z]+_)?pub)[a-z][a-z0-9]{1,9}(?:[_-]{1,2}[a-z0-9]{1,12}){0,3}[_-]"
+            r"(?<!-)(?!sha[0-9]|md5|diff-|pk_|phc_|(?:[a-z]+_)?pub)[a-z][a-z0-9]{1,9}(?:[_-]{1,2}[a-z0-9]{1,12}){0,3}[_-]"
             rf"{_RANDOM}[A-Za-z0-9]{{28,128}}(?![\w/+=-])"
         ),
     ),

@@ -107,6 +107,8 @@ _DATA_AFTER = re.compile(r"\w")
 # Longer lines are data or minified, and some detectors take more than linear time: only what is around
 # a possible secret is looked at there, and not for passwords after words.
 _MAX_LINE = 4_000
+# How many names of one kind are looked at in a line.
+_MAX_LOOKS = 50
 _AROUND = 200
 # A longer word is no secret: an image or a font in base64.
 _MAX_SECRET = 2_000
@@ -115,6 +117,12 @@ _LINE = re.compile(rb"[^\n]+")
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]{0,80}\Z")
 _QUOTES = ("'", '"', "`")
+_QUOTED = tuple(quote.encode() for quote in _QUOTES)
+# Where a value without quotes may be the name of a variable or a type.
+_CODE = re.compile(
+    r"\.(?:c|cc|clj|cpp|cs|cu|cxx|d|dart|erl|exs?|fs|glsl|go|groovy|h|hh|hlsl|hpp|hs|inl|java|jl|kts?|lua|m|metal|mli?|mm"
+    r"|[cm]?[jt]sx?|nim|pas|php|pyi?|rb|rs|scala|sol|swift|v|vb|wgsl|zig)$"
+)
 _COMMENT = re.compile(r"\s+(?:[#;]|//).*")
 # Inside of a value without quotes YAML would take what is before ``: `` for a name.
 _IN_YAML_VALUE = re.compile(r"(?<=[^\s\"'])\[redacted: ")
@@ -292,7 +300,7 @@ def _secrets_in(
     if is_line_allowlisted(path, line, get_code_snippet([line], 1)):
         return
     in_test = _TEST.search(path) is not None
-    yield from _known_shapes(line, by_file, in_test=in_test, keys_only=keys_only)
+    yield from _known_shapes(line, path, by_file, in_test=in_test, keys_only=keys_only)
     for plugin, first in _detectors():
         if first.search(line) is None or (keys_only and type(plugin).__name__ == "KeywordDetector"):
             continue
@@ -309,7 +317,7 @@ def _secrets_in(
 
 
 def _known_shapes(
-    line: str, by_file: re.Pattern[bytes] | None, *, in_test: bool, keys_only: bool
+    line: str, path: str, by_file: re.Pattern[bytes] | None, *, in_test: bool, keys_only: bool
 ) -> Iterator[_Finding]:
     """Yield the secrets that our own patterns find in a line."""
     data = line.encode("utf-8", "surrogateescape")
@@ -323,22 +331,39 @@ def _known_shapes(
         value = own[1].decode()  # re2 matches valid UTF-8 only
         if not made_up.is_placeholder(value):
             yield _Finding("Credentials", value)
-    for number in () if in_test or keys_only else contexts_in().Match(data) or ():
+    if not (in_test or keys_only):
+        yield from _after_names(data, is_code=_CODE.search(path) is not None)
+
+
+def _after_names(line: bytes, *, is_code: bool) -> Iterator[_Finding]:
+    """Yield the secrets that only what stands before them tells."""
+    for number in contexts_in().Match(line) or ():
         (kind, context), at = _contexts()[number], 0
-        while found := context.search(data, at):
-            group = found.lastindex or 0
-            at, value = found.end(), found[group].decode()
-            is_password, least = kind in PASSWORDS, SHORTEST.get(kind, made_up.MIN_VALUE)
-            may_be = (
-                made_up.may_be_password(value, least) or made_up.is_passphrase(value)
-                if is_password
-                else made_up.is_random(value)
-            )
-            name = data[_NAME_END.search(data, 0, found.start()).start() : found.start(group)]  # type: ignore[union-attr]  # it matches nothing, too
-            if may_be and not made_up.is_placeholder(value) and not made_up.is_public_key(name):
+        for _ in range(_MAX_LOOKS):
+            found = context.search(line, at)
+            if found is None:
+                break
+            start, at = found.start(found.lastindex or 0), found.end()
+            value = line[start : found.end(found.lastindex or 0)].decode()
+            name = line[_NAME_END.search(line, 0, found.start()).start() : start]  # type: ignore[union-attr]  # it matches nothing, too
+            is_bare = is_code and line[start - 1 : start] not in _QUOTED
+            if (
+                _may_be(kind, value, is_bare=is_bare)
+                and not made_up.is_placeholder(value)
+                and not made_up.is_public_key(name)
+            ):
                 yield _Finding(kind, value)
             else:  # it may contain the name of one: ``token: process.env.TOKEN || "..."``
-                at = max(found.start(group), found.start() + 1)
+                at = max(start, found.start() + 1)
+
+
+def _may_be(kind: str, value: str, *, is_bare: bool) -> bool:
+    """Return whether a value may be a secret of a kind. ``is_bare``: in code, and not in quotes."""
+    if kind in PASSWORDS:
+        return made_up.may_be_password(value, SHORTEST.get(kind, made_up.MIN_VALUE)) or made_up.is_passphrase(
+            value
+        )
+    return made_up.is_random(value) and not (is_bare and made_up.is_identifier(value))
 
 
 @cache
@@ -417,8 +442,8 @@ def _is_no_token_of_slack(value: str, _line: str, _path: str) -> bool:
 
 
 def _is_no_token_of_artifactory(value: str, _line: str, _path: str) -> bool:
-    """Return whether it has only letters, as a protein, or no lower case."""
-    return not (any(map(str.isdigit, value)) and any(map(str.islower, value)))
+    """Return whether it has only letters, as a protein, no lower case, or zeros in base64."""
+    return "AAAAA" in value or not (any(map(str.isdigit, value)) and any(map(str.islower, value)))
 
 
 def _is_amid_data(value: str, line: str, _path: str) -> bool:
