@@ -25,6 +25,7 @@ HI = {"role": "user", "content": "hi"}
 PDF = f"data:application/pdf;base64,{'JVBERi0xLjQK' * 40}"
 PIXEL = {"url": "data:image/png;base64,iVBORw0KGgo="}
 TEXT = {"type": "text", "media_type": "text/plain", "data": "High tide is at noon."}
+TIDES = {"type": "text", "text": "High tide is at noon."}
 SEARCH = {"type": "web_search"}
 WEATHER = {"type": "function", "name": "weather", "parameters": {}}
 
@@ -46,6 +47,12 @@ UNSEEN: dict[str, dict[str, Any]] = {
     "a document by its address": {
         "system": "Be brief.",
         "messages": [said({"type": "document", "source": {"type": "url", "url": "https://a.example/a.pdf"}})],
+    },
+    "a tool at each place that names it": {
+        "messages": [
+            said({"type": "tool_addition", "tool": {"type": "tool_reference", "name": "weather"}}, TIDES)
+        ],
+        "tools": [{"name": "weather", "input_schema": {}, "defer_loading": True}],
     },
     "a cached prompt": {"messages": [HI], "extra_body": {"google": {"cached_content": "cachedContents/1"}}},
 }
@@ -72,6 +79,12 @@ def test_what_only_the_server_knows_has_no_bound(name: str) -> None:
     assert not count.exact
     assert count.at_most == MAX_INTEGER
     assert count.total < 2_000, "what is known of it"
+
+
+def test_a_tool_that_the_server_shows_once_more_is_in_its_own_count() -> None:
+    body = UNSEEN["a tool at each place that names it"]
+    assert unseen_input(body, Api.MESSAGES, seen=("messages",)) is None
+    assert unseen_input(body, Api.MESSAGES) is not None
 
 
 def test_an_address_that_is_no_unicode_has_a_path_too() -> None:

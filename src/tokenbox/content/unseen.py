@@ -64,6 +64,8 @@ _TOOL_GROUP = "namespace"
 # Parts with the tools that a server listed earlier, to be sent back. They only call what the request allows.
 _TOOL_LISTINGS = frozenset(("mcp_list_tools", "mcp_tool_listing"))
 _TOOL_KEYS = frozenset(("tools", "tool"))
+# A part that Anthropic's API replaces by the whole tool of that name, wherever and how often it stands.
+_SHOWS_A_TOOL = "tool_reference"
 # Keys by which servers recognize media and files, whatever the part's type says (vLLM, if it has none).
 _MEDIA_KEYS = {
     key: kind
@@ -156,6 +158,8 @@ def unseen_input(
     for name in (key, "system", "instructions", "prompt"):
         value = given if name == key else body.get(name)
         for part in parts_in(value) if value else ():
+            if part.get("type") == _SHOWS_A_TOOL and name not in seen:
+                return f"a part of type {_SHOWS_A_TOOL!r} has the server show a tool once more"
             reason = _unseen_part(part, counted=media and name in seen)
             if reason is not None:
                 return reason
