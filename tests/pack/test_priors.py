@@ -182,6 +182,12 @@ def test_a_mark_of_a_line_says_nothing_of_the_file() -> None:
             b"static const char icon[] = {\n" + b"0x1f, 0x8B, 12,\n" * 300 + b"};\n",
             "generated",
         ),
+        # Source with a table in it: the middle is all numbers.
+        (
+            "src/cipher.c",
+            b"round(key, of);\n" * 60 + b"0x1f, 0x8B, 12,\n" * 300 + b"round(key, of);\n" * 60,
+            "source",
+        ),
         ("src/icons.c", b"add(0x1f); // the icon of a file\n" * 300, "source"),
         ("src/small.inl", b"0x1f, 0x8B, 12,\n" * 20, "source"),
         ("ui/dialog.ui", b'\xef\xbb\xbf<?xml version="1.0"?>\n<ui/>\n', "data"),

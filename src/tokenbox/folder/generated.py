@@ -32,9 +32,10 @@ _MINIFIED_LINE = 250  # bytes per line on average
 _COMPILED = re.compile(rb"/[/*]# sourceMappingURL=[^\n]+\s*\Z")
 _COMPILED_SUFFIXES = (".js", ".mjs", ".cjs", ".css")
 _MAX_MAP = 300
-# Smaller files are neither minified nor tables. A table of numbers has few other characters in its middle.
+# Smaller files are neither minified nor tables. A table of numbers has few other characters: at most this
+# many in its middle, and this share (1/10) of all. Source with a table in it has more.
 _LARGE = 4096
-_MIDDLE, _MAX_OTHERS = 2048, 100
+_MIDDLE, _MAX_OTHERS, _OTHERS_SHARE = 2048, 100, 10
 _OF_NUMBERS = b"0123456789abcdefABCDEFxXuUlL, \t\r\n{}()[].+-;"
 _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml\b")
 
@@ -69,7 +70,9 @@ def is_generated(path: str, content: bytes) -> bool:
 def is_table(content: bytes) -> bool:
     """Return whether the content is an image, a font or another table in numbers."""
     middle = content[len(content) // 2 :][:_MIDDLE]
-    return len(content) >= _LARGE and len(middle.translate(None, _OF_NUMBERS)) <= _MAX_OTHERS
+    if len(content) < _LARGE or len(middle.translate(None, _OF_NUMBERS)) > _MAX_OTHERS:
+        return False
+    return len(content.translate(None, _OF_NUMBERS)) * _OTHERS_SHARE <= len(content)
 
 
 def is_xml(content: bytes) -> bool:
