@@ -166,21 +166,26 @@ def read_tools(tools: object) -> tuple[tuple[Object, ...], bool]:
     and legacy ``functions`` have no ``type``. A provider's own tool is kept as it is. Raises
     :class:`InvalidMessage`.
     """
-    read = [_tool(function) for tool in checked_tools(tools) for function in functions_in(tool)]
+    return shown_tools(checked_tools(tools))
+
+
+def shown_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[tuple[Object, ...], bool]:
+    """Return checked tools as :func:`read_tools` does."""
+    read = [_tool(function) for tool in tools for function in functions_in(tool)]
     return tuple(tool for tool, _ in read), all(verbatim for _, verbatim in read)
 
 
 def beside_items(
     tools: object, fields: Mapping[str, object] | None
-) -> tuple[tuple[Item, ...], object, Object]:
-    """Return the system prompt of a request, its tools with legacy ``functions``, and its other fields.
+) -> tuple[tuple[Item, ...], Sequence[Mapping[str, Any]], Object]:
+    """Return the system prompt of a request, its checked tools with ``functions``, and its other fields.
 
     The system prompt is in the fields ``system`` or ``instructions``; the others are :func:`costly_fields`.
     Raises :class:`InvalidMessage`.
     """
     given = checked_fields({} if fields is None else fields)
     if not given:
-        return (), tools, Object()
+        return (), checked_tools(tools), Object()
     keys = sorted(key for keys in _SYSTEM.values() for key in keys)
     prompts = [_system(given[key], key) for key in keys if given.get(key) is not None]
     # Its texts are all that it can show, so that there is nothing to count beside them.
@@ -309,10 +314,14 @@ def _of_body(body: Mapping[str, Any], api: Api, *, strict: bool) -> Request:
 
 
 def _of_messages(
-    read: _Messages, tools: object, fields: Object, api: Api = Api.CHAT, system: Sequence[Message] = ()
+    read: _Messages,
+    tools: Sequence[Mapping[str, Any]],
+    fields: Object,
+    api: Api = Api.CHAT,
+    system: Sequence[Message] = (),
 ) -> Request:
     messages, places, raw, raw_places = read
-    shown, tools_verbatim = read_tools(tools)
+    shown, tools_verbatim = shown_tools(tools)
     return Request(
         (*system, *messages),
         shown,

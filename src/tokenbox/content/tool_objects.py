@@ -124,7 +124,7 @@ def _plain(tool: Given) -> Given:
 
 def json_schema_of(form: Any) -> Any:
     """Return the ``response_format`` of a class of Pydantic, as OpenAI's SDK; anything else as it is."""
-    make = getattr(form, "model_json_schema", None)
-    if not (isinstance(form, type) and callable(make)):
+    make = getattr(form, "model_json_schema", None) if isinstance(form, type) else None
+    if not callable(make):
         return form
     return {"type": "json_schema", "json_schema": {"name": form.__name__, "strict": True, "schema": make()}}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from tokenbox.compose.selection import check_query
 from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.content.message import InvalidMessage, Message, Role
-from tokenbox.content.request import beside_items, read_tools
+from tokenbox.content.request import beside_items, shown_tools
 from tokenbox.conversation.counted_window import CountedWindow, Frame
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import BESIDE, limits, overflow
@@ -126,7 +126,7 @@ class Conversation(Pictured):
     @tools.setter
     def tools(self, tools: Sequence[Any] | None) -> None:
         self._given_head, every_tool, self._fields = beside_items(tools, self._given_fields)
-        self._read_tools = read_tools(every_tool)[0]
+        self._read_tools = shown_tools(every_tool)[0]
         self._tools = tools
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenbox.content.items import Item, read_items
 from tokenbox.content.message import Role
-from tokenbox.content.request import beside_items, read_tools
+from tokenbox.content.request import beside_items, shown_tools
 from tokenbox.conversation.counted_window import CountedWindow
 from tokenbox.conversation.counters import counter_of, tokenizer_of
 from tokenbox.conversation.limits import limits as checked_limits
@@ -59,7 +59,7 @@ def fit(  # noqa: PLR0913  # each is an option of its own
     kept_places = places(pinned, len(items))
     counter = counter_of(tokenizer, markers=markers, media_tokens=media_tokens)
     head, every_tool, beside = beside_items(tools, fields)
-    frame = head, read_tools(every_tool)[0], beside
+    frame = head, shown_tools(every_tool)[0], beside
     question = None if query is None else asked(query, items, limits)
 
     def run(within: WindowLimits) -> tuple[CountedWindow, list[WindowStep]]:

@@ -130,7 +130,7 @@ class ApiCall:
 
     def unseen(self, seen: Collection[str] = (), *, media: bool = False) -> str | None:
         """Return :func:`unseen_input` of this request."""
-        file_texts = any(mark in self.data for mark in FILE_MARKS[self.protocol.takes_prompts])
+        file_texts = any(map(self.data.__contains__, FILE_MARKS[self.protocol.takes_prompts]))
         return unseen_input(
             self.body, self.protocol.api, self.models, seen, media=media, file_texts=file_texts
         )
