@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tokenbox.compose.blocks import SCHEMA as BLOCKS
 from tokenbox.compose.diff import SCHEMA as LAYOUT
@@ -260,7 +260,7 @@ def _tokens(value: object) -> int | None:
         return None
     if not is_count(value):
         raise ValueError(f"{value!r} is not a number of tokens")
-    return cast("int", value)
+    return value
 
 
 def _text(value: object) -> str | None:

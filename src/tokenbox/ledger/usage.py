@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 from tokenbox.errors import shown
 from tokenbox.ledger.errors import InvalidUsage
@@ -93,13 +93,13 @@ UNKNOWN_USAGE = Usage(None, None)
 
 
 def _counted(value: object) -> int | None:
-    return value if isinstance(value, int) and is_count(value) else None
+    return value if is_count(value) else None
 
 
 def _part_of(part: int | None, whole: int | None) -> int | None:
     return None if part is not None and whole is not None and part > whole else part
 
 
-def is_count(value: object) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
     """Whether it is a possible number of tokens."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+    return isinstance(value, int) and value.__class__ is not bool and 0 <= value <= MOST_TOKENS

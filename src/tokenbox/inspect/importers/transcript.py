@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tokenbox.ledger.usage import Usage, is_count
 
@@ -118,7 +118,7 @@ def text_or_none(value: object) -> str | None:
 
 
 def tokens_or_none(value: object) -> int | None:
-    return cast("int", value) if is_count(value) else None
+    return value if is_count(value) else None
 
 
 def mapping(value: object) -> Record:
