@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tokenbox
 from tests.conversation.hostile import TEXTS, hostile, shapes
 from tests.conversation.requests import request
 from tests.conversation.test_counts_of_a_server import Asking, Refused
 from tests.llama import model as models
-from tokenbox.compose.bound import PER_MEDIA, Bound
+from tokenbox.compose.bound import PER_MEDIA, UNENDING, Bound
 from tokenbox.content.message import Message
 from tokenbox.content.request import read_request
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.published import openai_format
+from tokenbox.integers import MAX_INTEGER
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
@@ -115,3 +117,30 @@ def test_without_a_tokenizer_bytes_are_the_bound(text: str) -> None:
     for name in ("o200k_base", "cl100k_base", "chars4"):
         assert get(name).count(text) <= bound.plain([text])[0]
     assert bound.plain([text]) <= bound.escaped([text])
+
+
+def nested(levels: int, last: str) -> dict[str, Any]:
+    """A tool whose definitions name the next one twice."""
+    named: dict[str, Any] = {
+        f"L{level}": {"items": {"$ref": f"#/$defs/L{level + 1}"}, "not": {"$ref": f"#/$defs/L{level + 1}"}}
+        for level in range(levels)
+    }
+    named[f"L{levels}"] = {"type": "string", "description": "word " * 100, **({"$ref": last} if last else {})}
+    return {
+        "type": "function",
+        "function": {"name": "f", "parameters": {"$defs": named, "$ref": "#/$defs/L0"}},
+    }
+
+
+@pytest.mark.parametrize("levels", [10, 20, 1_000])
+def test_references_of_a_schema_may_be_replaced_by_what_they_name(levels: int) -> None:
+    for model in ("claude-sonnet-4-5", "llama-3.1-8b", "model-of-nobody"):
+        count = tokenbox.count([{"role": "user", "content": "hi"}], model, tools=[nested(levels, "")])
+        assert min(100 * 2**levels, UNENDING) <= count.at_most < MAX_INTEGER
+        assert count.total < 100 * levels + 3_000
+
+
+def test_a_schema_that_names_itself_has_no_end() -> None:
+    tool = nested(1, "#/$defs/L0")
+    assert tokenbox.count([], "model-of-nobody", tools=[tool]).at_most > UNENDING
+    assert tokenbox.count([], "gpt-4o", tools=[tool]).at_most < 10_000

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.characters import normalize
 from tokenbox.compose.remembered import COUNTS
 from tokenbox.compose.requests import By, Count
-from tokenbox.content.message import Frozen, Message, Object, PartKind, media_kind
+from tokenbox.content.message import MAX_DEPTH, Frozen, Message, Object, PartKind, media_kind
 from tokenbox.content.parts import media_in
 from tokenbox.content.payloads import text_of_address
 from tokenbox.content.request import Request, texts_and_ids
@@ -44,6 +44,9 @@ PER_FIELD: Final = 12
 PER_MEDIA: Final = 50_000
 """An image, file, recording or video. The highest published cost is 48,169 (gpt-4o-mini, 8 tiles)."""
 
+UNENDING: Final = 1 << 40
+"""What a schema grows by that names itself: more tokens than any model takes."""
+
 # The method of tokenizers that estimate. The first two include a margin of 15 %.
 _ESTIMATES: Final = {"two-vocabularies": By.MARGIN, "heuristic": By.MARGIN, "chars4": By.CHARS4}
 # Keys of an image or a file whose values are data or a URL. A model never reads an image's data as text; it
@@ -51,6 +54,8 @@ _ESTIMATES: Final = {"two-vocabularies": By.MARGIN, "heuristic": By.MARGIN, "cha
 _PAYLOAD: Final = frozenset(("source", "data", "url", "image_url", "file", "file_data", "input_audio"))
 # Keys of a message that may contain images and files.
 _CONTENTS: Final = frozenset(("content", "output"))
+# The keys of a schema with others that it refers to by name.
+_DEFINITIONS: Final = frozenset(("$defs", "definitions"))
 # Characters that some JSON encoder escapes: quotes, backslashes, control and HTML characters, non-ASCII.
 _ESCAPABLE: Final = re.compile(r"""[^ !#$%()*+,\-./0-9:;=?@A-Z\[\]^_`a-z{|}~]""")
 _HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
@@ -62,6 +67,7 @@ class Bound:
     def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = tokenizer if tokenizer is not None and tokenizer.identity.exact else None
         name = None if self._tokenizer is None else self._tokenizer.identity.name
+        self._is_published = name in PUBLISHED
         self._per_request = PUBLISHED.get(name or "", PER_REQUEST)
 
     def request(self, request: Request) -> int:
@@ -77,7 +83,28 @@ class Bound:
         has_form = bool(request.tools or request.fields)
         raw = sum(self.value(item, media=True) for item in request.raw)
         tools = SHOWN * sum(map(self.value, request.tools))
-        return self._per_request + PER_TOOLS * has_form + raw + tools + self.value(request.fields)
+        inlined = sum(map(self._inlined, (*request.tools, request.fields)))
+        return self._per_request + PER_TOOLS * has_form + raw + tools + self.value(request.fields) + inlined
+
+    def _inlined(self, schema: Frozen) -> int:
+        """Return the bound of what a schema grows by if each reference becomes the definition that it names.
+
+        LiteLLM does that for some servers: twenty definitions that name the next one twice are a million.
+        """
+        named = {} if self._is_published else _definitions(schema)
+        if not named:
+            return 0
+        sizes: dict[str, int] = {}
+
+        def size(name: str, depth: int = 0) -> int:
+            if name not in sizes and name in named:
+                sizes[name] = UNENDING  # until it is known: a definition may name itself
+                inner = (size(one, depth + 1) for one in _references(named[name]))
+                grown = sum(inner) + self.value(named[name]) if depth < MAX_DEPTH else UNENDING
+                sizes[name] = min(UNENDING, grown)
+            return sizes.get(name, 0)
+
+        return min(UNENDING, sum(map(size, _references(schema))))
 
     def message(self, message: Message) -> int:
         content = message.content
@@ -164,6 +191,30 @@ def _leaves(
             yield from _leaves(inner, media=media, in_content=in_content, kind=kind)
     else:
         yield _digits(value)
+
+
+def _fields(value: Frozen) -> Iterator[tuple[str, Frozen]]:
+    """Yield the pairs of all objects in a value."""
+    stack = [value]
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, Object):
+            yield from inner
+            stack += [held for _, held in inner if isinstance(held, tuple)]
+        elif isinstance(inner, tuple):
+            stack += inner
+
+
+def _definitions(schema: Frozen) -> dict[str, Frozen]:
+    """Return all definitions by their names."""
+    held = [inner for key, inner in _fields(schema) if key in _DEFINITIONS and isinstance(inner, Object)]
+    return {name: definition for inner in held for name, definition in inner}
+
+
+def _references(schema: Frozen) -> list[str]:
+    """Return the names of the definitions that it refers to."""
+    found = [inner for key, inner in _fields(schema) if key == "$ref"]
+    return [reference.rpartition("/")[2] for reference in found if isinstance(reference, str)]
 
 
 def _digits(value: float | None) -> int:
