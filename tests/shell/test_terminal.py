@@ -285,7 +285,7 @@ def test_without_a_model_it_says_how_to_get_one(terminal: Terminal) -> None:
     shell = Typing(terminal.open(columns=80))
     shell.sees("no model yet")
     shell.types("hello")
-    shell.sees(r"\[models.local\]")
+    shell.sees(r"tokenbox config set models\.local\.endpoint")
     shell.types("!echo works all the sa''me")
     shell.sees("works all the same")
     assert shell.leaves() == 0
