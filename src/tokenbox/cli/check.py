@@ -102,7 +102,7 @@ class Checked:
         about = "" if self.count.exact else "~"
         return [
             self.file,
-            f"{about}{self.count.total:,}",
+            str(self.count),
             "-" if self.group.budget is None else f"{self.group.budget:,}",
             "-" if self.change is None else f"{about}{self.change:+,}",
             self.outcome.value,

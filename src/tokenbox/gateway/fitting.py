@@ -20,7 +20,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tokenbox.compose.requests import Count as TokenCount
+from tokenbox.compose.requests import Count
 from tokenbox.content.items import Item, read_item, read_items
 from tokenbox.conversation.counted_window import CountedWindow
 from tokenbox.conversation.low_water import LowWater, eagerness_of
@@ -115,12 +115,12 @@ class _CallSession:
             del self._shown[number]
         self._is_stale = self._is_stale or bool(numbers)
 
-    def count(self) -> TokenCount:
+    def count(self) -> Count:
         if self._is_stale:
             self.call, self.admission = self._judge_shown(self._shown)
             self._is_stale = False
         tokens, count = _size(self.admission), self.admission.counted.count
-        return TokenCount(tokens, count.exact, tokens, count.by)
+        return Count(tokens, count.exact, tokens, count.by)
 
     def total_with(self, changes: Mapping[int, Item | None]) -> int:
         shown = {n: value for n, value in self._shown.items() if changes.get(n, self) is not None}
@@ -155,7 +155,7 @@ class CallFitting:
     tokenizer: Tokenizer
     count: Callable[[ApiCall], Awaitable[Counted]]
     summarize: Callable[[str, int, ApiCall], Awaitable[ModelSummary | None]]
-    tried: dict[str, TokenCount]
+    tried: dict[str, Count]
     policy: Sequence[Fit]
     low_water: LowWater
 

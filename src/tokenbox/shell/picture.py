@@ -50,7 +50,7 @@ def picture(
     bar.append(Span(charset.bars[Style.FREE] * cells[-1], Style.FREE))
     about = "" if total.exact else "~"
     full = total.value > budget * FULL // 100
-    figures_of = f"{about}{total.value:,} of {plural(budget, 'token')}, {percent(total.value, budget)}"
+    figures_of = f"{total} of {plural(budget, 'token')}, {percent(total.value, budget)}"
     left = f"{free:,} free" if total.value <= budget else f"{total.value - budget:,} over"
     head = [Span(figures_of, Style.DROPPED if full else Style.STRONG), Span(f"  {left}", Style.FREE)]
     names = max((len(kind.value) for kind in sizes), default=0)

@@ -18,7 +18,7 @@ from tokenbox.ledger import Category, Outcome
 from tokenbox.shell.calls import call, check_cap, price_now
 from tokenbox.shell.errors import NoRoom, NoSummary
 from tokenbox.shell.picture import warning
-from tokenbox.shell.screen import figure, in_tokens
+from tokenbox.shell.screen import in_tokens
 from tokenbox.tokenizers.ownership import key_of_model
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def evict(session: Session) -> Enforced:
         why = next(step.why for step in enforced.steps if step.action is WindowAction.EVICT)
         session.screen.notice(
             f"[evicted the oldest {unit} ({messages}): {why}; "
-            f"now {figure(session.context.total())} of {plural(session.context.budget, 'token')}]"
+            f"now {session.context.total()} of {plural(session.context.budget, 'token')}]"
         )
     if enforced.summary is not None:
         session.record.summarize(evicted, enforced.summary)

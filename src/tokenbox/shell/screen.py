@@ -75,11 +75,6 @@ class Screen(Protocol):
         """The descriptor of the user's terminal, which commands may use."""
 
 
-def figure(count: TokenCount) -> str:
-    """Return ``412``, or ``~412`` for an estimate."""
-    return f"{'' if count.exact else '~'}{count.value:,}"
-
-
 def in_tokens(count: TokenCount) -> str:
     """Return ``412 tokens``, ``1 token``, or ``~412 tokens`` for an estimate."""
     return f"{'' if count.exact else '~'}{plural(count.value, 'token')}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tokenbox.ledger.totals import cost_text
 from tokenbox.shell import proposals
 from tokenbox.shell.outputs import OutputOffer, offer
-from tokenbox.shell.screen import Screen, figure, in_tokens
+from tokenbox.shell.screen import Screen, in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.config import Config
@@ -111,7 +111,7 @@ class Session:
         return self.template.filled(
             {
                 "model": self.models.label or "no model",
-                "ctx_used": "" if total is None else figure(total),
+                "ctx_used": "" if total is None else str(total),
                 "ctx_budget": f"{self.context.budget:,}",
                 "cost": cost_text(self.record.ledger.total),
                 "folder": self.place.folder,

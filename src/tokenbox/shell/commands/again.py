@@ -12,7 +12,7 @@ from tokenbox.integers import digits
 from tokenbox.shell import turn
 from tokenbox.shell.commands.sessions import write
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
-from tokenbox.shell.screen import figure, in_tokens
+from tokenbox.shell.screen import in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
@@ -36,7 +36,7 @@ def undo(session: Session, _: str) -> None:
     session.context.drop(numbers)
     session.record.mark(numbers, "dropped")
     after = session.context.total(offered=True)
-    session.screen.notice(f"[removed: {question}; {figure(before)} -> {in_tokens(after)}]")
+    session.screen.notice(f"[removed: {question}; {before} -> {in_tokens(after)}]")
 
 
 def edit(session: Session, arguments: str) -> None:

@@ -18,7 +18,7 @@ from tokenbox.shell.attaching import attach
 from tokenbox.shell.errors import BadArguments, NoSuchItem
 from tokenbox.shell.picture import picture
 from tokenbox.shell.room import summary_of
-from tokenbox.shell.screen import Approval, figure, in_tokens, percent
+from tokenbox.shell.screen import Approval, in_tokens, percent
 
 if TYPE_CHECKING:
     from tokenbox.shell.context import ContextRow
@@ -52,7 +52,7 @@ def context(session: Session, arguments: str) -> None:
         session.screen.lines(picture(items, total, budget, width, session.screen.charset))
     heads = ["#", "what", "tokens", "share", "age", "pinned"]
     rows: list[tuple[str, ...]] = [_row(item, budget) for item in items]
-    rows.append(("", "total", figure(total), percent(total.value, budget), "", ""))
+    rows.append(("", "total", str(total), percent(total.value, budget), "", ""))
     if width < NARROW:
         heads = heads[:3]
         rows = [(row[0] + "*" * bool(row[5]), *row[1:3]) for row in rows]
@@ -93,7 +93,7 @@ def tokens(session: Session, arguments: str) -> None:
     if not arguments:
         raise BadArguments(":tokens takes the text to count, as in :tokens hello world")
     counted = session.models.count_text(arguments)
-    session.screen.text(f"{figure(counted)} ({counted.source})")
+    session.screen.text(f"{counted} ({counted.source})")
 
 
 def budget(session: Session, arguments: str) -> None:
@@ -105,7 +105,7 @@ def budget(session: Session, arguments: str) -> None:
         session.record.settings_changed()
     total = session.context.total(offered=True)
     session.screen.text(
-        f"{figure(total)} of {session.context.budget:,} tokens "
+        f"{total} of {session.context.budget:,} tokens "
         f"({percent(total.value, session.context.budget)}); "
         f"at most {plural(session.settings.max_turns, 'exchange')}"
     )
@@ -135,7 +135,7 @@ def drop(session: Session, arguments: str) -> None:
         session.record.mark(numbers, "dropped")
         what = plural(len(numbers), "message")
     after = session.context.total(offered=True)
-    session.screen.notice(f"[dropped {what}: {figure(before)} -> {in_tokens(after)}]")
+    session.screen.notice(f"[dropped {what}: {before} -> {in_tokens(after)}]")
 
 
 def reset(session: Session, _: str) -> None:
@@ -155,7 +155,7 @@ def expand(session: Session, arguments: str) -> None:
             session.screen.text("nothing is left out")
             return
         rows = [
-            (handle[:HANDLE], figure(session.models.count_text(text)), " ".join(text.split())[:ABOUT_WIDTH])
+            (handle[:HANDLE], str(session.models.count_text(text)), " ".join(text.split())[:ABOUT_WIDTH])
             for handle, text in left_out.items()
         ]
         session.screen.table(("handle", "tokens", "begins"), rows)
@@ -183,7 +183,7 @@ def compact(session: Session, arguments: str) -> None:
     conversation.summary = summary
     after = session.context.without(replaced)
     conversation.summary = previous
-    change = f"{figure(before)} -> {in_tokens(after)}"
+    change = f"{before} -> {in_tokens(after)}"
     effect = f"This summary would replace {plural(len(replaced), 'message')}: {change}."
     if not yes and session.screen.approves(effect, "Replace them?", always=False) is Approval.NO:
         session.screen.notice("[not compacted; :compact --yes does it without asking]")

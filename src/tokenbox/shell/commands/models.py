@@ -12,7 +12,7 @@ from tokenbox.errors import TokenizerError
 from tokenbox.providers import tokenize_supported
 from tokenbox.shell.errors import BadArguments
 from tokenbox.shell.room import fit_window, summarizer
-from tokenbox.shell.screen import figure, in_tokens
+from tokenbox.shell.screen import in_tokens
 from tokenbox.shell.settings import PromptTemplate, ShellSettings
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ def show_tokens(session: Session, text: str) -> None:
         tokens = tokenizer.encode(text)
     except TokenizerError:
         session.screen.text(
-            f"{figure(counted)} ({counted.source}); without its vocabulary, the tokens cannot be shown"
+            f"{counted} ({counted.source}); without its vocabulary, the tokens cannot be shown"
         )
         return
     shown = "".join(f"[{tokenizer.decode([token])}]" for token in tokens)
     name = tokenizer.identity.name
     local = "" if counted.source.endswith(name) else f"{len(tokens):,} by {name}, "
-    session.screen.text(f"{shown}\n{local}{figure(counted)} ({counted.source})")
+    session.screen.text(f"{shown}\n{local}{counted} ({counted.source})")
 
 
 def config(session: Session, _: str) -> None:

@@ -8,7 +8,7 @@ from tokenbox.errors import plural
 from tokenbox.integers import digits
 from tokenbox.shell import memory as texts
 from tokenbox.shell.errors import BadArguments, NoSuchItem
-from tokenbox.shell.screen import figure, in_tokens
+from tokenbox.shell.screen import in_tokens
 
 if TYPE_CHECKING:
     from tokenbox.shell.session import Session
@@ -51,7 +51,7 @@ def memory(session: Session, arguments: str) -> None:
         session.screen.text("no notes; :memory add TEXT adds one for every session")
     else:
         rows = [
-            (str(number), figure(session.models.count_text(note)), note)
+            (str(number), str(session.models.count_text(note)), note)
             for number, note in enumerate(session.memory.notes, 1)
         ]
         session.screen.table(("#", "tokens", "note"), rows)
