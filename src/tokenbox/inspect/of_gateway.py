@@ -18,7 +18,7 @@ from tokenbox.content.request import read_request
 from tokenbox.conversation.pieces import open_session
 from tokenbox.errors import TokenboxError
 from tokenbox.inspect.importers.transcript import as_text
-from tokenbox.inspect.of_messages import FRAME, opening, text_of
+from tokenbox.inspect.of_messages import FRAME, beside, opening, text_of
 from tokenbox.inspect.record import PageItem, PageState, check_items
 from tokenbox.records import from_json
 from tokenbox.tokenizers.registry import FILE_PREFIX
@@ -91,7 +91,7 @@ def gateway_items(
     check_items(len(items))
     word = "kept" if sent else "given"
     states = [PageState(i, word, one.tokens, one.text) for i, one in enumerate(given, first)]
-    whole = (_beside(totals[0], states), *(PageState(i, "absent", 0, "") for i in range(1, first)), *states)
+    whole = (beside(totals[0], states), *(PageState(i, "absent", 0, "") for i in range(1, first)), *states)
     if not is_changed:
         return GatewayItems(tuple(items), whole, None, first, body)
     states = [PageState(i, "added", one.tokens, one.text) for i, one in enumerate(added, 1)]
@@ -103,16 +103,7 @@ def gateway_items(
         else:
             decision = "kept" if shown.value == one.value else "cut" if number in cut else "changed"
             states.append(PageState(first + number, decision, shown.tokens, shown.text))
-    return GatewayItems(tuple(items), whole, (_beside(totals[1], states), *states), first, body)
-
-
-def _beside(total: int | None, states: Sequence[PageState]) -> PageState:
-    """Return the state of what is counted beyond the items."""
-    sizes = [state.size for state in states]
-    if total is None or None in sizes:
-        return PageState(0, "beside", None, None)
-    rest = max(0, total - sum(size or 0 for size in sizes))
-    return PageState(0, "beside" if rest else "absent", rest, None)
+    return GatewayItems(tuple(items), whole, (beside(totals[1], states), *states), first, body)
 
 
 def _page_item(record: Record, item: _BodyItem) -> PageItem:

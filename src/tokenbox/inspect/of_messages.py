@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tokenbox import api, counters
@@ -137,23 +137,28 @@ def request_entry(
     session = open_session(counter)
     parts = [Item((message,)) for message in request.messages]
     sizes = [session.cost(item) for item in parts]
-    rest = count.total - sum(sizes)
     items = [
         PageItem(FRAME, "beside", None, None),
         *(message_item(item, i, size) for i, (item, size) in enumerate(zip(parts, sizes, strict=True))),
     ]
-    states = [
-        PageState(0, "beside" if rest > 0 else "absent", max(rest, 0), None),
-        *(PageState(i, "sent", item.base, item.text) for i, item in enumerate(items[1:], 1)),
-    ]
+    states = [PageState(i, "sent", item.base, item.text) for i, item in enumerate(items[1:], 1)]
     facts = (
         ("Model", model or "not named"),
         *tokenizer_facts(counter.identity),
         ("Counted by", count.by.value),
         _at_most(count),
     )
-    frame = PageFrame(None, count.total, count.exact, tuple(states))
+    frame = PageFrame(None, count.total, count.exact, (beside(count.total, states), *states))
     return PageEntry(title, "request", tuple(items), (frame,), facts, separator="\n\n")
+
+
+def beside(total: int | None, states: Sequence[PageState]) -> PageState:
+    """Return the state of what is counted beyond the items."""
+    sizes = [state.size for state in states]
+    if total is None or None in sizes:
+        return PageState(0, "beside", None, None)
+    rest = max(0, total - sum(size or 0 for size in sizes))
+    return PageState(0, "beside" if rest else "absent", rest, None)
 
 
 def _at_most(count: Count) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -206,12 +206,11 @@ def _chat(value: Any, name: str, asked: InspectOptions) -> PageEntry:  # noqa: A
     """Return messages fitted into the budget of the options, or, without one, the request as it is."""
     if asked.budget is None:
         return request_entry(value, name, model=asked.model, tokenizer=asked.tokenizer)
-    messages: Sequence[Any] = value["messages"] if isinstance(value, dict) else value
+    body: dict[str, Any] = value if isinstance(value, dict) else {"messages": value}
+    messages, tools, model = body["messages"], body.get("tools"), asked.model
     check_items(len(messages))
-    tools = value.get("tools") if isinstance(value, dict) else None
-    model = asked.model
-    if model is None and isinstance(value, dict) and isinstance(value.get("model"), str):
-        model = value["model"]
+    if model is None and isinstance(body.get("model"), str):
+        model = body["model"]
 
     def fitted(budget: int | None) -> Any:  # noqa: ANN401  # Fitted of whatever they are
         return api.fit(messages, budget, asked.tokenizer, model=model, tools=tools, handles=True)
