@@ -12,7 +12,7 @@ from tests.conversation.hostile import TEXTS, hostile, shapes
 from tests.conversation.requests import request
 from tests.conversation.test_counts_of_a_server import Asking, Refused
 from tests.llama import model as models
-from tokenbox.compose.bound import PER_MEDIA, UNENDING, Bound
+from tokenbox.compose.bound import PER_MEDIA, SHOWN, UNENDING, Bound
 from tokenbox.content.message import Message
 from tokenbox.content.request import read_request
 from tokenbox.conversation.chat_format import ChatFormat
@@ -144,3 +144,12 @@ def test_a_schema_that_names_itself_has_no_end() -> None:
     tool = nested(1, "#/$defs/L0")
     assert tokenbox.count([], "model-of-nobody", tools=[tool]).at_most > UNENDING
     assert tokenbox.count([], "gpt-4o", tools=[tool]).at_most < 10_000
+
+
+@pytest.mark.parametrize("names", [("A", "B"), ("A", "A")])
+def test_definitions_of_one_name_are_all_in_the_bound(names: tuple[str, str]) -> None:
+    """Each level of a schema may have its own; a template may show the whole schema twice."""
+    long, uses = {"description": "word " * 5_000}, [{"$ref": "#/$defs/A"}] * 3
+    schema = {"$defs": {names[0]: long}, "anyOf": uses, "not": {"$defs": {names[1]: {"type": "string"}}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    assert tokenbox.count([], "model-of-nobody", tools=[tool]).at_most > SHOWN * 4 * 25_000

@@ -82,9 +82,9 @@ class Bound:
             return self._per_request
         has_form = bool(request.tools or request.fields)
         raw = sum(self.value(item, media=True) for item in request.raw)
-        tools = SHOWN * sum(map(self.value, request.tools))
-        inlined = sum(map(self._inlined, (*request.tools, request.fields)))
-        return self._per_request + PER_TOOLS * has_form + raw + tools + self.value(request.fields) + inlined
+        tools = SHOWN * sum(self.value(tool) + self._inlined(tool) for tool in request.tools)
+        fields = self.value(request.fields) + self._inlined(request.fields)
+        return self._per_request + PER_TOOLS * has_form + raw + tools + fields
 
     def _inlined(self, schema: Frozen) -> int:
         """Return the bound of what a schema grows by if each reference becomes the definition that it names.
@@ -205,10 +205,13 @@ def _fields(value: Frozen) -> Iterator[tuple[str, Frozen]]:
             stack += inner
 
 
-def _definitions(schema: Frozen) -> dict[str, Frozen]:
-    """Return all definitions by their names."""
+def _definitions(schema: Frozen) -> dict[str, tuple[Frozen, ...]]:
+    """Return all definitions by their names, of which each level of a schema may have its own."""
     held = [inner for key, inner in _fields(schema) if key in _DEFINITIONS and isinstance(inner, Object)]
-    return {name: definition for inner in held for name, definition in inner}
+    found: dict[str, list[Frozen]] = {}
+    for name, definition in (pair for inner in held for pair in inner):
+        found.setdefault(name, []).append(definition)
+    return {name: tuple(definitions) for name, definitions in found.items()}
 
 
 def _references(schema: Frozen) -> list[str]:
