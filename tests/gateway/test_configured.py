@@ -12,6 +12,7 @@ from tests.proof.examples import layout_evidence
 from tokenbox.compose.requests import By, Count
 from tokenbox.config import ConfigError
 from tokenbox.config.keys import parse_key
+from tokenbox.config.writing import write_setting
 from tokenbox.gateway.admission import Counted, judge, refusal_of
 from tokenbox.gateway.application import application
 from tokenbox.gateway.calls import read_call
@@ -46,6 +47,23 @@ def test_a_folder_does_not_send_a_key_to_a_server_of_its_choice(tmp_path: Path) 
         settings_from(str(tmp_path), {}, env={"OPENAI_API_KEY": key})
     assert "llm.example.org" in refused.value.message
     assert key not in str(refused.value)
+
+
+def test_the_commands_of_the_errors_let_a_key_be_sent_to_all_addresses(tmp_path: Path) -> None:
+    text = (
+        ELSEWHERE.replace("[upstreams.x]", '[upstreams."a.b c"]') + 'replicas = ["https://b.example", "{}"]\n'
+    )
+    write(tmp_path / ".tokenbox" / "config.toml", text.format("https://c.example"))
+    env = {"OPENAI_API_KEY": "sk-one", "TOKENBOX_USER_CONFIG": str(tmp_path / "own.toml")}
+    for host in ("llm.example.org", "b.example"):
+        with pytest.raises(ConfigError, match=f"not sent to https://{host}") as refused:
+            settings_from(str(tmp_path), {}, env=env)
+        *_, key, value = shlex.split(refused.value.message)
+        write_setting(tmp_path / "own.toml", key, value)
+    assert settings_from(str(tmp_path), {}, env=env).upstreams[0].key == "sk-one"
+    write(tmp_path / ".tokenbox" / "config.toml", text.format("https://evil.example"))
+    with pytest.raises(ConfigError, match=r"not sent to https://b\.example"):
+        settings_from(str(tmp_path), {}, env=env)
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def without_risks(layers: Sequence[Layer], root: Path | None) -> tuple[list[Laye
 
 
 def _stated(setting: Setting, own: Sequence[Layer]) -> Setting:
-    """Return an address of the project as the user's, if the user's own settings have the same one."""
-    if setting.key[-1] not in {"endpoint", "url"}:
+    """Return addresses of the project as the user's, if the user's own settings have the same ones."""
+    if setting.key[-1] not in {"endpoint", "url", "replicas"}:
         return setting
     found = (one[setting.key] for one in own if setting.key in one)
     return next((one for one in found if one.value == setting.value), setting)

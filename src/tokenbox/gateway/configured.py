@@ -191,18 +191,21 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
         )
     variable = value("key_env")
     key = None if variable is None else _key_in(variable, env, f"upstreams.{name}.key_env")
-    address = config.setting(("upstreams", name, "url"))
-    more = config.setting(("upstreams", name, "replicas"))
-    replicas = tuple(root_of(str(one)) for one in value("replicas"))
-    addresses = [address, *(replace(more, value=one) for one in replicas)]
-    if variable is not None and not all(may_have_key(one, str(variable)) for one in addresses):
-        raise ConfigError(
-            f"the key {variable} is not sent to {root_of(str(url))}: that address comes from "
-            f"{address.source}, which others may have written. If you trust it: "
-            f"tokenbox config set --user {address.name} {shlex.quote(str(url))}",
-            code=ConfigCode.SECRET,
-            key=f"upstreams.{name}.key_env",
+    address, more = (config.setting(("upstreams", name, part)) for part in ("url", "replicas"))
+    replicas = tuple(root_of(str(one)) for one in more.value)
+    for setting, servers in ((address, (root_of(str(url)),)), (more, replicas)):
+        refused = next(
+            (one for one in servers if variable and not may_have_key(replace(setting, value=one), variable)),
+            None,
         )
+        if refused is not None:
+            raise ConfigError(
+                f"the key {variable} is not sent to {refused}: that address comes from {setting.source}, "
+                "which others may have written. If you trust it: tokenbox config set --user "
+                f"{shlex.quote(setting.name)} {shlex.quote(setting_text(setting.value))}",
+                code=ConfigCode.SECRET,
+                key=f"upstreams.{name}.key_env",
+            )
     return UpstreamSettings(
         name=name,
         url=root_of(str(url)),
