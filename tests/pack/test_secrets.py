@@ -14,6 +14,7 @@ from unittest.mock import patch
 from urllib.parse import quote, quote_plus
 
 import pytest
+import yaml
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ SECRETS = {
 
 def with_mark(cleaned: bytes, mark: str) -> str:
     """Return a redacted text with ``mark`` in the place of each secret."""
-    return re.sub(r"\[redacted: [^]]*\]", mark, cleaned.decode())
+    return re.sub(r"\[redacted: ?[^]]*\]", mark, cleaned.decode())
 
 
 @pytest.mark.parametrize(("kind", "secret"), SECRETS.items(), ids=list(SECRETS))
@@ -58,7 +59,7 @@ def test_no_part_of_a_token_is_left(kind: str, secret: str) -> None:
 
 def test_fine_grained_tokens_of_github() -> None:
     token = "github_pat_" + "11ABCDEFG0" * 2 + "_" + "aB3dE6gH9j" * 5
-    assert redact(f"x: {token}\n".encode(), "a.yml")[0] == b"x: [redacted: GitHub Token]\n"
+    assert redact(f"x: {token}\n".encode(), "a.yml")[0] == b"x: [redacted:GitHub Token]\n"
 
 
 def test_a_private_key_goes_whole_and_lines_stay() -> None:
@@ -1314,6 +1315,8 @@ def test_code_and_comments_around_a_private_key_stay(first: str, line: str, last
         ("a.rs", "    pub batch_set_key: Opaque3dBatchSetKey,"),
         ("a.h", "__m512i const data_key    = _mm512_xor_si512     (data_vec, key_vec);"),
         ("a.xcscmblueprint", '"PrimaryRemoteRepositoryKey" : "D2AD29AE1B693121D0EDBB4855C96B75ECBB0D86",'),
+        ("a.f90", "  call r8_legendre_2_polynomial_value_and_derivative ( n )"),
+        ("a.js", 'fetch("https://maker.ifttt.com/trigger/door/with/key/my-secret-key-goes-here")'),
         ("a.html", f'<td id="diff-{HEX[3:67]}HL1"'),
         ("a.rb", '"assetToken": "Purple62/v4/08/0a/04/080a0430-c2cc-2577-f491-9e0a09c58ffe/mzl.jpg",'),
         ("a.mk", "gpg --recv-key 1EB2638FF56C0C53"),
@@ -1325,6 +1328,27 @@ def test_code_and_comments_around_a_private_key_stay(first: str, line: str, last
 )
 def test_what_other_repositories_contain_is_left_alone(path: str, line: str) -> None:
     assert redact(line.encode(), path) == (line.encode(), [])
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "secret"),
+    [
+        ("a.py", 'url = "https://acme.io/x?api_key={}&page=2"', "oVpRegoBEbt6OzeL"),
+        ("a.js", "// token={}", "uMUauJ3J7lJkvRbt"),
+        ("a.go", 'req.Header.Set("Cookie", "auth_token={}; path=/")', "kmMglVzwQR6HvvxK07ZI"),
+        ("a.ex", '"api_key: {}"', "oqMxFIPekasVVF73XRd4"),
+        ("a.py", "    app_key: {}", "j4JyCYfefWHhgFgiZUqRm63AXHNZQyPGBfJtAzmN"),  # in a docstring
+        ("a.py", "x = 'https://acme.io/{}'", "ghp_q7RkbZtcLwdXceVbfNmgHghJd5FsiPaBcDe1/user"),
+        ("a.py", 'PAGERDUTY_ROUTING_KEY = "{}"', "R2d1f0e9c8b7a6f5e4d3c2b1a0f9e8d7"),
+        (".env", "HOOK_SECRET={}", f"https://hooks.acme.io/{ALNUM[:32]}"),
+        ("a.py", 'db_password = "{}"', "summer.winter84"),
+    ],
+)
+def test_a_secret_like_a_name_or_a_word_is_found(path: str, line: str, secret: str) -> None:
+    """In strings and comments of code, beside words of addresses, and among dots."""
+    cleaned, notes = redact(line.format(secret).encode(), path)
+    assert with_mark(cleaned, secret) == line.format(secret)
+    assert len(notes) == 1
 
 
 @pytest.mark.parametrize(
@@ -1350,12 +1374,15 @@ def test_what_stands_behind_a_bare_password_stays(path: str, line: str) -> None:
             "url: mysql://root:[redacted:Basic Auth Credentials]@db:3306/x",
         ),
         ("- --api-token=x9Kd3m1Qr7Tb5Wn8", "- --api-token=[redacted:Named Secret]"),
-        ("password: x9Kd3m1Qr7Tb5Wn8", "password: [redacted: Named Secret]"),
-        ('password: "x9Kd3m1Qr7Tb5Wn8"', 'password: "[redacted: Named Secret]"'),
+        ("run: deploy --token x9Kd3m1Qr7Tb5Wn8", "run: deploy --token [redacted:Named Secret]"),
+        (f"auth: Bearer {SECRETS['GitHub Token']}", "auth: Bearer [redacted:GitHub Token]"),
+        ("password: x9Kd3m1Qr7Tb5Wn8", "password: [redacted:Named Secret]"),
+        ('password: "x9Kd3m1Qr7Tb5Wn8"', 'password: "[redacted:Named Secret]"'),
     ],
 )
-def test_a_mark_in_the_middle_of_a_value_is_no_name_of_yaml(line: str, cleaned: str) -> None:
+def test_a_mark_is_no_name_of_yaml(line: str, cleaned: str) -> None:
     assert redact(line.encode(), "a.yml")[0].decode() == cleaned
+    assert yaml.safe_load(cleaned)
 
 
 @pytest.mark.parametrize(

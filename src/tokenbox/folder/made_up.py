@@ -54,7 +54,7 @@ _MIN_PAIRS = 14
 _NAME_OF_ELSE = re.compile(
     r"[\w./~-]+\.(?:asc|cer|cfg|conf|crt|csv|der|enc|env|exe|go|gpg|html?|ini|jar|java|jks|jsonl?|js|keystore"
     r"|gif|ico|jpe?g|log|md|p12|pdf|pem|pfx|php|png|properties|pub|py|rb|rs|sh|so|svg|tar|tf|ts|ttf|txt|webp|woff2?|xml|ya?ml|zip)"
-    r"|(?:[A-Za-z_]{0,30}[a-z]{4}\w{0,30}\.){1,9}[A-Za-z]{0,30}[a-z]{4}[A-Za-z]{0,30}[0-9]{0,2}"
+    r"|(?:[A-Za-z_]{0,30}[a-z]{4}\w{0,30}\.){1,9}[A-Za-z]{0,30}[a-z]{4}[A-Za-z]{0,30}"
 )
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^@\s]*")
 _ALGORITHM = re.compile(
@@ -67,7 +67,7 @@ _PASSPHRASE = re.compile(r"(?=.*[a-z][A-Z].*[a-z][A-Z])[A-Za-z!@#%^&*+~-]{12,}")
 # The password of a key is a secret, and so is its private half.
 _PUBLIC_KEY = re.compile(
     rb"(?i)(?:(?<!re)public|publishable|(?<![a-z])(?:pub|gpg|pgp)_)(?!\w*(?:secret|private))\w*key|(?:encrypted|wrapped)_?key"
-    rb"|(?:cache|primary|foreign|partition|sort|routing|row|object|idempotency|lookup|group|range|index|site|issue|event|repository"
+    rb"|(?:cache|primary|foreign|partition|sort|row|object|idempotency|lookup|group|range|index|site|issue|repository"
     rb"|identifier|websocket|recv|root(?=[_-]keys))[_-]?keys?\W*\Z|(?:page|next|continuation|cursor|sync)[_-]?token\W*\Z"
 )
 _DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
@@ -91,7 +91,7 @@ def is_fictitious_login(credentials: str, *, in_test: bool) -> bool:
 
     Also if a part of it is left out, and in a test if it is a token that nobody issued.
     """
-    if _BLANKED.search(credentials) is not None:
+    if is_blanked(credentials):
         return True
     if in_test and credentials.startswith("eyJ"):
         return not has_a_real_issuer(credentials, "")
@@ -127,7 +127,7 @@ def is_random(value: str) -> bool:
     without_ids = _UUID.sub("", value)
     return (
         _FICTITIOUS.search(value) is None
-        and (is_mixed or (has_no_words and changes * 10 >= min(len(value), 60)) or has_no_word_pairs(value))
+        and (is_mixed or (has_no_words and changes * 10 >= min(len(value), 60)) or has_random_letters(value))
         and (_REFERENCE.search(value) is None or changes * _REFERENCE_CHANGE > len(value))
         and (without_ids == value or any(map(str.isdigit, without_ids)))
         and not is_name_of_else(value)
@@ -135,11 +135,16 @@ def is_random(value: str) -> bool:
     )
 
 
-def has_no_word_pairs(value: str) -> bool:
-    """Return whether the letters of a value are at random: at most half of the pairs are those of words."""
-    letters = value.lower()
-    pairs = [pair for pair in map("".join, pairwise(letters)) if pair.isalpha()]
-    return len(pairs) >= _MIN_PAIRS and sum(map(_PAIRS_OF_WORDS.__contains__, pairs)) * 2 <= len(pairs)
+def has_random_letters(value: str) -> bool:
+    """Return whether the letters of a value are at random: at most half of their pairs are those of words."""
+    pairs, of_words = _pairs_of_letters(value)
+    return pairs >= _MIN_PAIRS and of_words * 2 <= pairs
+
+
+def _pairs_of_letters(value: str) -> tuple[int, int]:
+    """Return how many pairs of letters a value has, and how many of them are those of words."""
+    pairs = [pair for pair in map("".join, pairwise(value.lower())) if pair.isalpha()]
+    return len(pairs), sum(map(_PAIRS_OF_WORDS.__contains__, pairs))
 
 
 def is_name_of_else(value: str) -> bool:
@@ -161,8 +166,13 @@ def is_placeholder(value: str) -> bool:
         (not _PLACEHOLDERS.isdisjoint(words) and not any(map(_is_random_word, words)))
         or value.lower() in _NO_VALUES
         or value.startswith(("$", "<", "{", "%"))
-        or _BLANKED.search(value) is not None
+        or is_blanked(value)
     )
+
+
+def is_blanked(value: str) -> bool:
+    """Return whether a part of it is left out, or it is what stands before a secret is known."""
+    return _BLANKED.search(value) is not None
 
 
 def _is_random_word(word: str) -> bool:
@@ -212,8 +222,10 @@ def is_passphrase(value: str) -> bool:
 
 
 def is_identifier(value: str) -> bool:
-    """Return whether it may be a name in code, such as ``Opaque3dBatchSetKey``: few digits among letters."""
-    return value.isidentifier() and len(_DIGIT_CHANGE.findall(value)) < _CHANGES_OF_A_SECRET
+    """Return whether it may be a name in code, such as ``Opaque3dBatchSetKey``: few digits among words."""
+    pairs, of_words = _pairs_of_letters(value)
+    has_few_digits = len(_DIGIT_CHANGE.findall(value)) < _CHANGES_OF_A_SECRET
+    return value.isidentifier() and has_few_digits and of_words * 2 >= pairs
 
 
 def is_public_key(name: bytes) -> bool:

@@ -50,8 +50,8 @@ _PIECE_OF_LINES = re.compile(
 )
 
 
-def redact(content: bytes) -> tuple[bytes, list[int]]:
-    """Replace the data between the first and the last line of each private key, and return where they begin.
+def redact(content: bytes, mark: bytes) -> tuple[bytes, list[int]]:
+    """Put ``mark`` between the first and the last line of each private key, and return where the keys begin.
 
     Line ends, quotes and other punctuation stay, so that code around it is still code.
     """
@@ -65,8 +65,6 @@ def redact(content: bytes) -> tuple[bytes, list[int]]:
         pieces = _PIECE_OF_LINES if b"\n" in match[2] else _PIECE_OF_LINE
         parts = match[2][: data.start()], match[2][data.end() :].lstrip(_ALPHABET)
         before, after = (pieces.sub(lambda piece: piece[1] or b"", part) for part in parts)
-        # In the middle of a value YAML would take what is before ``: `` for a name.
-        mark = b"[redacted:Private Key]" if match[1].startswith(b"LS0t") else b"[redacted: Private Key]"
         return b"".join((match[1], before, mark, after))
 
     return re.sub(_PRIVATE_KEY, replacement, content), starts

@@ -117,15 +117,13 @@ _LINE = re.compile(rb"[^\n]+")
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]{0,80}\Z")
 _QUOTES = ("'", '"', "`")
-_QUOTED = tuple(quote.encode() for quote in _QUOTES)
-# Where a value without quotes may be the name of a variable or a type.
+# Where a value may be the name of a variable or a type, if it is in no string and no comment.
 _CODE = re.compile(
     r"\.(?:c|cc|clj|cpp|cs|cu|cxx|d|dart|erl|exs?|fs|glsl|go|groovy|h|hh|hlsl|hpp|hs|inl|java|jl|kts?|lua|m|metal|mli?|mm"
     r"|[cm]?[jt]sx?|nim|pas|php|pyi?|rb|rs|scala|sol|swift|v|vb|wgsl|zig)$"
 )
+_TEXT_BEGINS = re.compile(rb"[\"'`#]|//")
 _COMMENT = re.compile(r"\s+(?:[#;]|//).*")
-# Inside of a value without quotes YAML would take what is before ``: `` for a name.
-_IN_YAML_VALUE = re.compile(r"(?<=[^\s\"'])\[redacted: ")
 _VALUE_END = re.compile(rb"[\s\"'`<>]")
 
 
@@ -173,20 +171,19 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
             redacted = line
             found = _secrets_in(line, path, by_file, keys_only=is_long)
             for finding in sorted(found, key=partial(_order, line)):
-                redacted, times = _value(finding).subn(f"[redacted: {finding.kind}]", redacted)
+                redacted, times = _value(finding).subn(_mark(finding.kind, path), redacted)
                 if times:
                     notes.append(Note(shown(path), NoteKind.SECRET, finding.kind, numbers.at(start)))
             if redacted != line:
-                pieces += (content[done:first], _marked(redacted, path))
+                pieces += (content[done:first], redacted.encode("utf-8", "surrogateescape"))
                 done = last
     result = b"".join([*pieces, content[done:]]) if pieces else content
     return result, sorted(set(notes), key=lambda note: note.order)
 
 
-def _marked(line: str, path: str) -> bytes:
-    """Return a redacted line whose marks are no names of YAML."""
-    marked = _IN_YAML_VALUE.sub("[redacted:", line) if path.endswith(YAML) else line
-    return marked.encode("utf-8", "surrogateescape")
+def _mark(kind: str, path: str) -> str:
+    """Return what stands in the place of a secret. YAML takes what is before ``: `` in a value for a name."""
+    return f"[redacted:{kind}]" if path.endswith(YAML) else f"[redacted: {kind}]"
 
 
 def _order(line: str, finding: _Finding) -> tuple[int, bool, _Finding]:
@@ -232,7 +229,7 @@ def _possible_in(content: bytes, start: int, end: int) -> Iterator[tuple[int, in
 
 def _without_private_keys(content: bytes, path: str, notes: list[Note]) -> bytes:
     numbers = _LineNumbers(content)
-    content, starts = private_keys.redact(content)
+    content, starts = private_keys.redact(content, _mark("Private Key", path).encode())
     notes += [Note(shown(path), NoteKind.SECRET, "Private Key", numbers.at(start)) for start in starts]
     return content
 
@@ -242,7 +239,7 @@ def _without_values(content: bytes, path: str, notes: list[Note]) -> bytes:
     numbers, done, pieces = _LineNumbers(content), 0, list[bytes]()
     for start, end, kind in values_in(content, path):
         notes.append(Note(shown(path), NoteKind.SECRET, kind, numbers.at(start)))
-        pieces += (content[done:start], f"[redacted: {kind}]".encode())
+        pieces += (content[done:start], _mark(kind, path).encode())
         done = end
     return b"".join([*pieces, content[done:]]) if pieces else content
 
@@ -307,10 +304,10 @@ def _secrets_in(
         is_real = _REAL_IN_TESTS.get(type(plugin).__name__) if in_test else None
         for value in set(_found_by(plugin, line, path)):
             finding = _Finding(plugin.secret_type, value)
-            if not value or _is_no_secret(value, line, path, plugin):
+            if not value or made_up.is_placeholder(value) or _is_no_secret(value, line, path, plugin):
                 continue
-            whole = _value(finding).search(line)
-            if whole is None or made_up.is_placeholder(whole[0]):
+            whole = _value(finding).search(line)  # what follows may be a word: ``/ghp_.../user``
+            if whole is None or made_up.is_blanked(whole[0]):
                 continue
             if is_real is None or is_real(value, line):
                 yield finding
@@ -346,7 +343,7 @@ def _after_names(line: bytes, *, is_code: bool) -> Iterator[_Finding]:
             start, at = found.start(found.lastindex or 0), found.end()
             value = line[start : found.end(found.lastindex or 0)].decode()
             name = line[_NAME_END.search(line, 0, found.start()).start() : start]  # type: ignore[union-attr]  # it matches nothing, too
-            is_bare = is_code and line[start - 1 : start] not in _QUOTED
+            is_bare = is_code and _TEXT_BEGINS.search(line, 0, start) is None
             if (
                 _may_be(kind, value, is_bare=is_bare)
                 and not made_up.is_placeholder(value)
@@ -358,7 +355,7 @@ def _after_names(line: bytes, *, is_code: bool) -> Iterator[_Finding]:
 
 
 def _may_be(kind: str, value: str, *, is_bare: bool) -> bool:
-    """Return whether a value may be a secret of a kind. ``is_bare``: in code, and not in quotes."""
+    """Return whether a value may be a secret of a kind. ``is_bare``: in code, and not in a string."""
     if kind in PASSWORDS:
         return made_up.may_be_password(value, SHORTEST.get(kind, made_up.MIN_VALUE)) or made_up.is_passphrase(
             value
@@ -457,12 +454,12 @@ def _is_no_password(value: str, line: str, path: str) -> bool:
     from detect_secrets.filters import heuristic
 
     if _is_environment(path):
-        return made_up.is_address(value)
+        return made_up.is_address(value) and not any(map(made_up.is_random, re.split(r"[/?&=]", value)))
     return (
         len(value) < made_up.MIN_VALUE
         or not (
             any(c.isdigit() for c in value)
-            or made_up.has_no_word_pairs(value)
+            or made_up.has_random_letters(value)
             or (_BARE_VALUES.search(path) is not None and made_up.is_passphrase(value))
         )
         or value.count(" ") > 1  # a sentence, such as "At least 12 characters"
