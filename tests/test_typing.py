@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from typing import get_type_hints
 
 import tokenbox
 from tokenbox import Section
+from tokenbox.compose.requests import Counts
+from tokenbox.conversation import tool_costs
 
 
 def test_what_a_user_writes_is_typed() -> None:
@@ -20,3 +23,7 @@ def test_what_a_user_writes_is_typed() -> None:
     options: list[tokenbox.Layout | tokenbox.ContextCriticalOverflow] = tokenbox.whatif(sections, [1, 2], len)
     assert len(digest) == 64
     assert len(options) == 2
+
+
+def test_programs_can_read_which_counters_are_taken() -> None:
+    assert get_type_hints(tool_costs)["count"] == Counts | None

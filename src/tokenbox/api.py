@@ -103,7 +103,7 @@ def count_texts(
     ]
 
 
-def fit(  # noqa: PLR0913  # the options of `conversation.fit`, the model and proof
+def fit(  # noqa: PLR0913  # the options of `fitting.fit`, the model and proof
     messages: Sequence[T] | Iterator[T],
     budget: int | None,
     tokenizer: Counts | None = None,

@@ -85,7 +85,7 @@ DEEP["self"] = DEEP
         ({"role": "tool", "tool_call_id": "a"}, "no content"),
         ({"role": "assistant"}, "no content"),
         ({"role": "user", "content": 3}, "text or a list"),
-        ({"role": "user", "content": {"type": "text"}}, "text or a list"),
+        ({"role": "user", "content": {"type": "text"}}, "text or a list of parts, not dict"),
         ({"role": "user", "content": ["x"]}, "content[0]"),
         ({"role": "user", "content": [{"type": "text"}]}, "content[0] has no text"),
         ({"role": "user", "content": [{"type": "hologram"}]}, "content[0]"),

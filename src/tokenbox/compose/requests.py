@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtim
 from tokenbox.errors import TokenizerError, shown
 from tokenbox.integers import MAX_INTEGER, given_count
 from tokenbox.records import to_record
+from tokenbox.tokenizers.protocol import Tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tokenbox.content.items import Item
     from tokenbox.content.message import Message, Object
     from tokenbox.content.request import Request
-    from tokenbox.tokenizers.protocol import Tokenizer, TokenizerIdentity
+    from tokenbox.tokenizers.protocol import TokenizerIdentity
 
 
 NO_BOUND: Final = MAX_INTEGER
@@ -109,7 +110,7 @@ class RequestCounter(Protocol):
         ...
 
 
-Counts: TypeAlias = "str | Tokenizer | RequestCounter | Callable[[str], int]"
+Counts: TypeAlias = str | Tokenizer | RequestCounter | Callable[[str], int]
 """A source of token counts, as callers name it: a name from ``tokenbox tokenizers``, ``file:PATH``, a model's
 name, a tokenizer, any function from a text to its count, or a chat format, which counts whole requests. A
 counter of texts counts requests with the markers of the common chat formats added. Where None is allowed, it

@@ -389,7 +389,7 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
         return None
     if isinstance(content, tuple) and not isinstance(content, Object):
         return tuple(_part(part, place) for place, part in enumerate(content))
-    raise InvalidMessage(f"content is a text or a list of parts, not {type(content).__name__}.")
+    raise InvalidMessage(f"content is a text or a list of parts, not {type(thaw(content)).__name__}.")
 
 
 def _part(part: Frozen, place: int) -> Part:
