@@ -18,7 +18,7 @@ import pytest
 from typer.main import get_command
 
 from tokenbox.cli.app import build_app
-from tokenbox.config.keys import KEYS
+from tokenbox.config.keys import KEYS, OTHER_VARIABLES
 from tokenbox.gateway.application import Application
 from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.settings import GatewaySettings
@@ -36,7 +36,7 @@ def options_of(command: str) -> set[str]:
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
 def test_variables_are_those_of_settings(path: Path) -> None:
-    known = {key.variable for key in KEYS}
+    known = {*(key.variable for key in KEYS), *OTHER_VARIABLES}
     used = set(re.findall(r"TOKENBOX_[A-Z_]+", path.read_text(encoding="utf-8")))
     assert used <= known
     assert used
@@ -49,6 +49,15 @@ def test_the_unit_starts_what_there_is() -> None:
     words = shlex.split(unit["Service"]["ExecStart"])
     assert words[1] == "serve"
     assert {word for word in words if word.startswith("--")} <= options_of("serve")
+
+
+@pytest.mark.parametrize("name", ["tokenbox-gateway.service", "Dockerfile"])
+def test_the_settings_are_the_operators_own(name: str) -> None:
+    """Or a key is sent to no upstream but its own service, and the command of that error helps no service."""
+    text = (DEPLOY / name).read_text(encoding="utf-8")
+    settings = "/etc/tokenbox/.tokenbox/config.toml"
+    assert re.search(rf"^# Settings: {settings}", text, re.MULTILINE)
+    assert re.search(rf"^(?:Environment=|ENV )TOKENBOX_USER_CONFIG={settings}(?: |$)", text, re.MULTILINE)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd reads the unit")
