@@ -206,7 +206,7 @@ def _fields(value: Frozen) -> Iterator[tuple[str, Frozen]]:
 
 
 def _definitions(schema: Frozen) -> dict[str, tuple[Frozen, ...]]:
-    """Return all definitions by their names, of which each level of a schema may have its own."""
+    """Return all definitions by their names. Each level of a schema may have its own."""
     held = [inner for key, inner in _fields(schema) if key in _DEFINITIONS and isinstance(inner, Object)]
     found: dict[str, list[Frozen]] = {}
     for name, definition in (pair for inner in held for pair in inner):
