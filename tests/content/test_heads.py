@@ -283,7 +283,7 @@ DOCUMENTED = {
     "zig": ("/*\nfn no() void {}\n*/\nfn yes() void {}\n", ["yes"]),
     "haskell": ("{- |\nno :: Int\n-}\nyes :: Int\nyes = 1\n", ["yes"]),
     "clike": ("/++\n    struct no {\n    template no where it is.\n +/\nvoid yes() {\n}\n", ["yes"]),
-    "ocaml": ("(* let no = 1\nlet no x = x\n*)\nlet yes x = x\n", ["yes"]),
+    "ocaml": ("(* let no = 1\nlet no x = x\n*)\n(*----\nlet nor x = x\n----*)\nlet yes x = x\n", ["yes"]),
     "lisp": ("(defn f [x]\n  (* 2 x))\n(*print* 1)\n(defn g [x]\n  (*g*))\n", ["f", "g"]),
     "julia": ('"""\n    f(x)\n\nfunction no(x)\n"""\nfunction yes(x)\nend\n', ["yes"]),
     "dart": ("/*\nint no() {\n}\n*/\nint yes() {\n}\n", ["yes"]),

@@ -80,7 +80,7 @@ _NO_NOTE = re.compile(
 )
 # How comments and strings over several lines begin: in each case one group is their mark.
 _TEXT: re.Pattern[bytes] = re2.compile(
-    rb"""(?m)^[ \t]*(?:(/\*)[\s*!/]|(/\+)[\s+]|(/-)[\s!-]|(\(\*)[\s*]|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)"""
+    rb"""(?m)^[ \t]*(?:(/\*)[\s*!/]|(/\+)[\s+]|(/-)[\s!-]|(\(\*)[\s*=#|!-]|(\{-)|(<#)|(#=)\s|(#\[)\s|(#\|)"""
     rb"""|[@\w~ ]*(\"\"\"))|(\"\"\")[ \t]*\r?$|~[A-Za-z](''')|^(=(?:head1|pod|encoding))\b"""
 )
 # How the text of each group ends.
