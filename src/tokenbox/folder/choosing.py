@@ -261,7 +261,7 @@ class Board:
 
         Many small files would otherwise leave no room for content. What is left of the room after the files
         that are shown already goes to further files: in each step the same share for their markup, and any in
-        the last.
+        the last, which little that is left does not reach: it would go into markup for the most part.
         """
         markup = max(_MIN_MARKUP, room * share // 100)
         if markup >= room:
