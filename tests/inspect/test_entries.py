@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -405,3 +406,15 @@ def test_what_is_nothing_is_said_to_be_nothing(tmp_path: Path, data: bytes) -> N
     path.write_bytes(data)
     with pytest.raises(NothingToInspect):
         read(path)
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "3", '{"a": 1', "'a'"])
+def test_only_what_is_no_json_is_said_to_be_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a b.json"
+    path.write_text(text)
+    with pytest.raises(NothingToInspect) as refused:
+        read(path)
+    command = shlex.split(refused.value.message.partition("To see the place: python ")[2])
+    run = [sys.executable, *(command or ["-m", "json.tool", str(path)])]
+    done = subprocess.run(run, capture_output=True, check=False)
+    assert (done.returncode == 0) == (not command), "the command shows where"

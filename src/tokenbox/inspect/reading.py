@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 DEFAULT_TOKENIZER: Final = "o200k_base"
 _DOCUMENTS: Final = (".toml", ".yaml", ".yml")
 _LINES: Final = (".jsonl", ".ndjson", ".lhar")
+_NO_JSON: Final = object()
 # Fields of a logged request that a request to be sent does not have.
 _ANSWERED: Final = frozenset({"usage", "response", "response_body"})
 MANIFEST: Final = "manifest.json"
@@ -75,8 +76,8 @@ def _json(path: Path, data: bytes, asked: InspectOptions) -> list[PageEntry]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise _nothing(path.name) from None
-    value = None if path.suffix.lower() in _LINES else from_json(text)
-    if value is None:
+    value = _NO_JSON if path.suffix.lower() in _LINES else from_json(text, _NO_JSON)
+    if value is _NO_JSON:
         records = _lines(text)
         if not records:
             raise _no_json(path) if path.suffix.lower() == ".json" else _nothing(path.name)
