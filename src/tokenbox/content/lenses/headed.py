@@ -70,7 +70,7 @@ _SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the para
 _MODULE = re.compile(rb"(?:def|bare|sub)?module\b|namespace\b|package\b|library\b|program\b", re.IGNORECASE)
 _NOTE = re.compile(r"^[\s/*+#!;%'\"(|^<>{-]+|(?<![\s/*+#-])(?:[\s/+]|\*\)?|-\}?|#>?)+$")
 # The beginning of a license in a definition, which may be long.
-_NOTICE = re.compile(rb"(?i)[ \t]*/\*(?:(?!\*/)[^\0]){0,200}?(?:copyright|licen[cs]e)")
+_NOTICE = re.compile(rb"(?i)(?<![ \t])[ \t]*/\*(?:(?!\*/)[^\0]){0,200}?(?:copyright|licen[cs]e)")
 # The tags of documentation before its first sentence.
 _DOC = re.compile(r"""[@\\](?:brief|title|description|summary) +|@\w*doc\w* *(?:~?\w+)?["']+""")
 # A note has at least two words, and is no attribute, field of a header, directive or license.
