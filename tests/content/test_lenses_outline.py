@@ -8,6 +8,7 @@ import json.decoder
 import re
 import socket
 import time
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -945,6 +946,23 @@ def test_source_on_which_the_parser_takes_quadratic_time_has_no_definitions(
     assert syntax_tree(unit * 2_000, known) is None
     text = (unit * 2_000).decode()
     assert parse_pipeline(f'outline("{language}")').apply(text, BYTES) == text
+
+
+def test_a_parser_keeps_no_copy_of_a_source() -> None:
+    """tree-sitter never frees what it was given to read. The text of a node is still right."""
+    source = b"".join(b"def f%d(value):\n    return value\n\n\n" % n for n in range(3_000))
+    syntax_tree(source, BY_NAME["python"])  # imports
+    tracemalloc.start()
+    try:
+        for _ in range(4):
+            root = syntax_tree(source, BY_NAME["python"])
+            assert root is not None
+            assert root.children[1].text == b"def f1(value):\n    return value"
+            del root  # which keeps the tree
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < len(source)
 
 
 def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,26 +109,28 @@ def syntax_tree(source: bytes, language: Language) -> Node | None:
         return None
     calls_left = (_STEPS_PER_BYTE * len(source) + _STEPS_OF_ANY_FILE) // _STEPS_PER_CALL
     chunks_left = _READINGS * (len(source) // _CHUNK + 4)
+    # tree-sitter's release 0.26.1 never frees what ``read`` returns: views have no bytes of their own.
+    text: bytes | memoryview = memoryview(source)
 
-    def read(start: int, _: object) -> bytes:
+    def read(start: int, _: object) -> bytes | memoryview:
         nonlocal chunks_left
         chunks_left -= 1
-        return source[start : start + _CHUNK] if chunks_left >= 0 else b""
+        return text[start : start + _CHUNK] if chunks_left >= 0 else b""
 
     def is_over(_start: int, _has_error: bool) -> bool:  # noqa: FBT001  # tree-sitter's signature
         nonlocal calls_left
         calls_left -= 1
         return calls_left < 0 or chunks_left < 0
 
-    # tree-sitter ignores the callback if it gets the bytes themselves. Its release 0.26.1 never frees what
-    # ``read`` returns: about twice the size of each source.
+    # tree-sitter ignores the callback if it gets the bytes themselves.
     try:
         tree = tree_sitter.Parser(grammar(language)).parse(read, progress_callback=is_over)
     except ValueError:
         return None
     if chunks_left < 0:
         return None
-    chunks_left = sys.maxsize  # ``node.text`` calls ``read`` again, and would wait for ever for the text
+    # ``node.text`` calls ``read`` again: it would wait for ever for the text, and views crash it.
+    text, chunks_left = source, sys.maxsize
     return tree.root_node
 
 
