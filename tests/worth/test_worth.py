@@ -524,6 +524,20 @@ def worths_of(documents: list[Document], *names: str) -> list[int]:
     return Standing(documents).pieces(spans)
 
 
+def test_a_member_is_worth_its_mentions_whenever_its_name_is_asked_for() -> None:
+    """Its name is not known before its file is cut, and may be in an outline and in no piece."""
+    documents = [
+        Document("a.py", b"class Cart:\n    def add_line(self): pass\n    def end(self): pass\n"),
+        *(Document(f"u{n}.py", b"from a import Cart\nadd_line end\n") for n in range(8)),
+    ]
+    alone, after, before = Standing(documents), Standing(documents), Standing(documents)
+    end = [(0, PieceSpan(0, 1, 400, 440, ("end",)))]
+    after.pieces(end)
+    before.count_members(["add_line", "end"])
+    assert alone.name(0, "add_line") == after.name(0, "add_line") == before.name(0, "add_line") > 0
+    assert before.pieces(end) == alone.pieces(end)
+
+
 def test_a_type_is_worth_more_than_members_and_words_that_are_mentioned_as_often() -> None:
     text = b"class Cart:\n    def add_line(self): pass\ndef price(): pass\n"
     users = [Document(f"u{n}.py", b"from a import Cart, price\nadd_line\n") for n in range(8)]

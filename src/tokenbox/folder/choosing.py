@@ -133,6 +133,9 @@ class Board:
                 return self.files[i].data[piece.start : piece.end]
 
             self._worths = counted_once(text_of, own)
+            if isinstance(worth, Standing):
+                cuts = [candidate.cut for candidate in self.candidates.values()]
+                worth.count_members(one.name for cut in cuts for some in cut.signatures for one in some)
         for i, candidate in self.candidates.items():
             worths = self._worths[self._first[i] : self._first[i] + len(candidate.cut.pieces)]
             best = max(worths, default=0)

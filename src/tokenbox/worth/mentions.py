@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tokenbox.worth.imports import HERE, imports_of, offers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
     from tokenbox.worth.documents import Document
@@ -43,8 +43,8 @@ class Mentions:
     def __init__(self, family: str, defined: frozenset[bytes]) -> None:
         self._family = family
         self._defined = defined
-        # The texts of each weight that mention a name which may be any.
-        self._anywhere: defaultdict[int, Counter[bytes]] = defaultdict(Counter)
+        # The weight of the texts that mention a name which may be any.
+        self._anywhere: Counter[bytes] = Counter()
         # For each name: the weight by place, and, where it is not qualified, by all places that are imported.
         self._of_places: defaultdict[bytes, Counter[bytes]] = defaultdict(Counter)
         self._of_wholes: dict[bytes, Counter[frozenset[bytes]]] = {}
@@ -57,30 +57,25 @@ class Mentions:
         self._unqualified: Counter[bytes] = Counter()
         self._total = 0
 
-    def add(self, found: AbstractSet[bytes], but: Iterable[bytes], weight: int) -> None:
-        """Add the names that were ``found`` in a text, except some of them, wherever they come from."""
-        texts = self._anywhere[weight]
-        # To take a few back is faster than to copy all others.
-        texts.update(found)
-        for name in but:
-            texts[name] -= 1
+    def add(self, found: Iterable[bytes], weight: int) -> None:
+        """Add the names that were ``found`` in a text, wherever they come from."""
+        for name in found:
+            self._anywhere[name] += weight
 
     def add_placed(
-        self, document: Document, words: Sequence[bytes], own: Collection[bytes], weight: int
+        self, document: Document, found: Mapping[bytes, int], own: AbstractSet[bytes], weight: int
     ) -> None:
-        """Add the names among the ``words`` of a text, except its ``own``, by where they come from."""
-        names = set(words)
-        own = names.intersection(own)
-        defined = (self._defined & names) - own
+        """Add the names ``found`` in a text, except its ``own``, by where they come from."""
+        names = found.keys() - own
+        defined = self._defined & names
         imports = imports_of(document.path, document.data, self._family)
         if imports is not None:
             self._add_offers(document, defined, imports)
         if not defined:  # as in most small texts
-            self.add(names, own, weight)
+            self.add(names, weight)
             if imports is not None:
                 self._add_wholes((), imports.wholes, weight)
             return
-        found = Counter(filter(defined.__contains__, words))
         is_qualified = self._family not in _NO_QUALIFIERS
         pairs = Counter(_qualified(document.data, self._family, defined) if is_qualified else ())
         qualified: Counter[bytes] = Counter()
@@ -89,11 +84,11 @@ class Mentions:
         if imports is None:
             only = {name for name, times in qualified.items() if times >= found[name]}
             places = {pair for pair in pairs if pair[1] in only}
-            self.add(names, only.union(own), weight)
+            self.add(names - only, weight)
         else:
             imported = [pair for pair in imports.names if pair[1] in defined]
             places = {(imports.renamed.get(place, place), name) for place, name in pairs}.union(imported)
-            self.add(names, defined.union(own), weight)
+            self.add(names - defined, weight)
             unqualified = {name for name in defined if name not in qualified or found[name] > qualified[name]}
             self._add_wholes(unqualified.difference(name for _, name in imported), imports.wholes, weight)
         for place, name in places:
@@ -133,7 +128,7 @@ class Mentions:
 
     def anywhere(self, name: bytes) -> int:
         """Return the weight of the mentions that may mean any definition of the name."""
-        return sum([weight * texts.get(name, 0) for weight, texts in self._anywhere.items()])
+        return self._anywhere[name]
 
     def has_places(self, name: bytes) -> bool:
         """Return whether any mention of the name tells where it may be from."""

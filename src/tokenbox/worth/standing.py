@@ -113,6 +113,13 @@ class Standing:
         for i in merged:
             own[i] = ()
         self._own = [frozenset(names) for names in own]
+        self._counted = set[bytes]().union(*self._own)
+        """The names whose mentions are counted. Members of types follow when they are known."""
+        self._weights = {
+            i: _MENTION[document.role]
+            for i, document in enumerate(documents)
+            if document.role is not DocumentRole.OTHER and i not in merged
+        }
         interfaces = list(_interfaces(documents, sources))
         for i, interface in interfaces:
             own[i] = [name for name in own[i] if name not in self._own[interface]]
@@ -125,7 +132,13 @@ class Standing:
         self._mentions = {family: Mentions(family, defined) for family in set(self._family)}
         self._has_places = found is None
         """Whether mentions are told apart by where the name is from."""
-        self._count(found, merged)
+        if found is None:
+            self._count_placed()
+        else:
+            for i, known in enumerate(found):
+                if (weight := self._weights.get(i)) is not None:
+                    mentioned = (self._counted & known) - self._own[i]
+                    self._mentions[self._family[i]].add(mentioned, weight)
         for i, _ in interfaces:
             self._own[i] = frozenset(own[i])
         self._by_pieces: Counter[bytes] = Counter()
@@ -138,23 +151,26 @@ class Standing:
         self._files = [best[0] * _PARTS // 4 + sum(best) // 2 if best else 0 for best in worths]
         self._best_file = max([SCALE, *self._files])
 
-    def _count(self, found: Iterable[AbstractSet[bytes]] | None, merged: Collection[int]) -> None:
-        """Count the mentions of each name by documents that neither define it nor are ``merged``."""
-        reading = None if found is None else iter(found)
-        asked = frozenset[bytes]() if found is None else frozenset().union(*self._own)
-        for i, document in enumerate(self._documents):
-            known = None if reading is None else next(reading)
-            if document.role is DocumentRole.OTHER or i in merged:
-                continue
-            mentions, weight = self._mentions[self._family[i]], _MENTION[document.role]
-            if known is None:
-                text = after_copyright(document.data)
-                words = tokens(text)
-                if symbols := self._symbols[self._family[i]]:
-                    words += filter(symbols.__contains__, _symbols(text))
-                mentions.add_placed(document, words, self._own[i], weight)
-            else:
-                mentions.add((asked & known) - self._own[i], (), weight)
+    def _count_placed(self) -> None:
+        """Count the mentions of each name by documents that do not define it, by where it comes from."""
+        for i, weight in self._weights.items():
+            document, family = self._documents[i], self._family[i]
+            text = after_copyright(document.data)
+            words = tokens(text)
+            if symbols := self._symbols[family]:
+                words += filter(symbols.__contains__, _symbols(text))
+            mentioned = Counter(filter(self._counted.__contains__, words))
+            self._mentions[family].add_placed(document, mentioned, self._own[i], weight)
+
+    def count_members(self, names: Iterable[str]) -> None:
+        """Count the mentions of those names that are not counted yet, in one reading of the texts."""
+        new = {_unqualified(name) for name in names} - self._counted
+        if not new:
+            return
+        self._counted |= new
+        for i, weight in self._weights.items():
+            mentioned = new.intersection(tokens(after_copyright(self._documents[i].data)))
+            self._mentions[self._family[i]].add(mentioned, weight)
 
     @property
     def is_led(self) -> bool:
@@ -203,6 +219,7 @@ class Standing:
         }
         self._by_pieces = Counter(name.encode("utf-8", "surrogateescape") for _, name in found)
         self._names.clear()  # these count the definitions in pieces
+        self.count_members(name for _, span in pieces for name in (*span.names, *span.within))
         worths = []
         known: dict[int, set[str]] = {}
         for i, span in pieces:
@@ -219,7 +236,8 @@ class Standing:
         return [worth + unit * own // most for worth, own in zip(worths, work, strict=True)]
 
     def name(self, i: int, name: str) -> int:
-        """Return the worth of a name that document ``i`` defines."""
+        """Return the worth of a name that document ``i`` defines. For many, see ``count_members``."""
+        self.count_members((name,))
         return self._best(i, (name,))
 
     def _best(self, i: int, names: Iterable[str]) -> int:
@@ -227,7 +245,7 @@ class Standing:
         own, path = self._own[i], self._documents[i].path
         best = 0
         for text in names:
-            name = _unqualified(text).encode("utf-8", "surrogateescape")
+            name = _unqualified(text)
             worth = self._name(i, name)
             if name in own:
                 pass
@@ -297,8 +315,8 @@ def _symbols(data: bytes) -> Iterator[bytes]:
             yield word.rpartition(b"/")[2]
 
 
-def _unqualified(name: str) -> str:
-    return name[max(name.rfind("."), name.rfind(":")) + 1 :]
+def _unqualified(name: str) -> bytes:
+    return name[max(name.rfind("."), name.rfind(":")) + 1 :].encode("utf-8", "surrogateescape")
 
 
 def _definers(own: Mapping[int, Sequence[bytes]]) -> dict[bytes, list[int]]:
