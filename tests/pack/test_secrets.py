@@ -360,7 +360,7 @@ def test_the_second_look_hides_nothing_from_the_detectors(
 ) -> None:
     content = f"x\n{name}{sign}{opening}{value}{closing}{end}\n".encode()
     found = redact(content, path)
-    with patch.object(secrets, "_needs_detectors", lambda *_, **__: True):
+    with patch.object(secrets, "_needs", lambda: [(name, None) for name in DETECTORS]):
         assert redact(content, path) == found
 
 
@@ -1419,6 +1419,53 @@ def test_further_shapes_of_services(secret: str) -> None:
     cleaned, notes = redact(f'client = Client("{secret}")\n'.encode(), "a.py")
     assert secret[-20:].encode() not in cleaned
     assert len(notes) == 1
+
+
+def test_detectors_take_linear_time() -> None:
+    """Google-re2 searches all but what has only bounded repetitions: a name and 3,900 spaces took hours."""
+    for detector in secrets.detectors().values():
+        for pattern in getattr(detector, "denylist", ()):
+            if isinstance(pattern, re.Pattern):
+                assert re.search(r"(?<!\\)[*+]|\{[0-9]*,\}", pattern.pattern) is None, pattern.pattern
+    assert not isinstance(secrets.linear(re.compile("key *= +")), re.Pattern)
+    assert isinstance(secrets.linear(re.compile(r"key(?!\w)")), re.Pattern)
+
+
+@pytest.mark.parametrize("before", ["", "x ", "x = '", "['"])
+@pytest.mark.parametrize("after", ["", "'", "' x"])
+def test_detectors_find_on_google_re2_what_they_do_in_python(before: str, after: str) -> None:
+    found = 0
+    classes = {cls.__name__: cls for cls in get_mapping_from_secret_type_to_class().values()}
+    for name in DETECTORS:
+        for pattern in getattr(classes[name], "denylist", ()):
+            for value in ("0a" * 24, "0a" * 22, "0a" * 32, "abcd" * 6, "0" * 36):
+                for key in ("cl_key", "softlayer_key", "ibm-iam-key", "cos_secret_access_key"):
+                    line = f"{before}{key} = '{value}{after}{key}={value}"
+                    both = [one.findall(line) for one in (pattern, secrets.linear(pattern))]
+                    assert both[0] == both[1]
+                    found += len(both[0])
+    assert found
+
+
+# Each took from seconds to hours: a line of names, names before spaces, spaces before and after a comment.
+HOSTILE = [
+    *("pwd=", "password=", "secret_", "api_key: ", 'token="', 'pwd="', 'secret"', "pwd=secret_api_key: "),
+    *("eyJ", "sk-T3BlbkFJ", "//:_authToken", "aws'", "token:", "secret_ pwd"),
+]
+SPACED = [
+    *("secret_key{} '", "ibm_key{}" + "0a" * 25, "cloudant_key{}'", "softlayer_key{}'"),
+    *('password = "x1y2z3w4a"{}=', 'password = "x1y2z3w4a" #{}', "password: x1y2z3w4a{}y"),
+    "password = '" + "abcdefghijklmnopqrst." * 9 + "!1'{}",
+]
+
+
+@pytest.mark.parametrize("path", ["a.py", "a.yml", ".env"])
+def test_no_line_takes_endless_time(path: str) -> None:
+    """The promise of SECURITY.md, for lines just short enough to be searched for words."""
+    for unit in HOSTILE:
+        redact((unit * (3_900 // len(unit))).encode(), path)
+    for line in SPACED:
+        redact(line.format(" " * 3_900).encode(), path)
 
 
 @pytest.mark.parametrize("unit", ["eyJ", "sk_", "ACDEFGHIKLMNPQRSTVWY", "eyJa.eyJb."])

@@ -6,7 +6,10 @@ import base64
 import json
 import re
 from itertools import pairwise
+from string import ascii_lowercase, ascii_uppercase, digits
 from urllib.parse import unquote
+
+import re2
 
 # The minimum length of a password, apart from files of environment variables.
 MIN_VALUE = 8
@@ -35,8 +38,8 @@ _CHANGES_OF_A_SECRET = 5
 # A word beside a placeholder is a secret if it is as long as this, and has as many such changes.
 _MIN_RANDOM_WORD = 16
 # Twenty characters with nine changes of their kind are no words, and neither are three words in one a name.
-_KIND_CHANGE = re.compile(
-    r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])"
+_KINDS = bytes.maketrans(
+    (ascii_uppercase + ascii_lowercase + digits).encode(), b"A" * 26 + b"a" * 26 + b"0" * 10
 )
 _CHANGES_IN_TWENTY = 9
 # The pairs of letters in words and names, by their first letter: of random letters a third are such pairs.
@@ -50,8 +53,8 @@ _PAIRS_OF_WORDS = frozenset(
     for second in letters[1:]
 )
 _MIN_PAIRS = 14
-# What is no value but its place: a file, a class.
-_NAME_OF_ELSE = re.compile(
+# What is no value but its place: a file, a class. Python would try all ways to divide each name.
+_NAME_OF_ELSE = re2.compile(
     r"[\w./~-]+\.(?:asc|cer|cfg|conf|crt|csv|der|enc|env|exe|go|gpg|html?|ini|jar|java|jks|jsonl?|js|keystore"
     r"|gif|ico|jpe?g|log|md|p12|pdf|pem|pfx|php|png|properties|pub|py|rb|rs|sh|so|svg|tar|tf|ts|ttf|txt|webp|woff2?|xml|ya?ml|zip)"
     r"|(?:[A-Za-z_]{0,30}[a-z]{4}\w{0,30}\.){1,9}[A-Za-z]{0,30}[a-z]{4}[A-Za-z]{0,30}"
@@ -70,7 +73,6 @@ _PUBLIC_KEY = re.compile(
     rb"|(?:cache|primary|foreign|partition|sort|row|object|idempotency|lookup|group|range|index|site|issue|repository"
     rb"|identifier|websocket|recv|root(?=[_-]keys))[_-]?keys?\W*\Z|(?:page|next|continuation|cursor|sync)[_-]?token\W*\Z"
 )
-_DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 _LONG_WORD = re.compile(r"[a-z]{5}|[A-Z]{6}")
 # What stands in place of a secret, and the beginning of an encrypted one.
 _BLANKED = re.compile(
@@ -112,17 +114,14 @@ def looks_random(value: str, _line: str) -> bool:
         and all(any(map(kind, value)) for kind in kinds)
         and _FICTITIOUS.search(value) is None
         and not _is_text_in_base64(value)
-        and (
-            re.search(rf"[a-z]{{{_WORD_RUN}}}", value) is None
-            or len(_DIGIT_CHANGE.findall(value)) >= _RANDOM_CHANGES
-        )
+        and (re.search(rf"[a-z]{{{_WORD_RUN}}}", value) is None or _digit_changes(value) >= _RANDOM_CHANGES)
     )
 
 
 def is_random(value: str) -> bool:
     """Return whether a value after a word for secrets may be one: letters and digits, and no words."""
-    changes = len(_DIGIT_CHANGE.findall(value))
-    is_mixed = changes > 0 and len(_KIND_CHANGE.findall(value)) * 20 >= len(value) * _CHANGES_IN_TWENTY
+    changes = _digit_changes(value)
+    is_mixed = changes > 0 and _kind_changes(value) * 20 >= len(value) * _CHANGES_IN_TWENTY
     has_no_words = _LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES
     without_ids = _UUID.sub("", value)
     return (
@@ -133,6 +132,18 @@ def is_random(value: str) -> bool:
         and not is_name_of_else(value)
         and not is_fictitious_login(value, in_test=False)
     )
+
+
+def _digit_changes(value: str) -> int:
+    """Return how often letters and digits change."""
+    kinds = value.encode("ascii", "replace").translate(_KINDS)
+    return sum(map(kinds.count, (b"a0", b"A0", b"0a", b"0A")))
+
+
+def _kind_changes(value: str) -> int:
+    """Return how often lower case, upper case and digits change."""
+    kinds = value.encode("ascii", "replace").translate(_KINDS)
+    return sum(map(kinds.count, (b"a0", b"A0", b"0a", b"0A", b"aA", b"Aa")))
 
 
 def has_random_letters(value: str) -> bool:
@@ -176,7 +187,7 @@ def is_blanked(value: str) -> bool:
 
 
 def _is_random_word(word: str) -> bool:
-    return len(word) >= _MIN_RANDOM_WORD and len(_DIGIT_CHANGE.findall(word)) >= _RANDOM_CHANGES
+    return len(word) >= _MIN_RANDOM_WORD and _digit_changes(word) >= _RANDOM_CHANGES
 
 
 def _is_text_in_base64(value: str) -> bool:
@@ -224,7 +235,7 @@ def is_passphrase(value: str) -> bool:
 def is_identifier(value: str) -> bool:
     """Return whether it may be a name in code, such as ``Opaque3dBatchSetKey``: few digits among words."""
     pairs, of_words = _pairs_of_letters(value)
-    has_few_digits = len(_DIGIT_CHANGE.findall(value)) < _CHANGES_OF_A_SECRET
+    has_few_digits = _digit_changes(value) < _CHANGES_OF_A_SECRET
     return value.isidentifier() and has_few_digits and of_words * 2 >= pairs
 
 

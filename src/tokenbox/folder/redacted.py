@@ -7,7 +7,15 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tokenbox.folder import made_up, private_keys, secret_lines, secret_shapes, secret_values, secrets
+from tokenbox.folder import (
+    made_up,
+    private_keys,
+    secret_keywords,
+    secret_lines,
+    secret_shapes,
+    secret_values,
+    secrets,
+)
 from tokenbox.folder.rules import digest_of_rules
 from tokenbox.folder.secrets import redact
 
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
 
 # The packages and modules that decide what is a secret.
 _PACKAGES = ("detect-secrets", "google-re2")
-_MODULES = (made_up, private_keys, secret_lines, secret_shapes, secret_values, secrets)
+_MODULES = (made_up, private_keys, secret_keywords, secret_lines, secret_shapes, secret_values, secrets)
 # The minimum size in bytes of a file for which a look-up is faster than a search.
 _MIN_CACHED = 200
 

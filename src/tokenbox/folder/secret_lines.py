@@ -163,7 +163,7 @@ def _key_lines() -> re.Pattern[bytes]:
 def line_filter() -> re.Pattern[bytes]:
     """Return the pattern of what may be a secret in a long line."""
     ours = (line for line, _ in (*KEYS.values(), *CONTEXTS.values()))
-    return _without_case([*DETECTORS.values(), *ours])
+    return without_case([*DETECTORS.values(), *ours])
 
 
 def _set_of(patterns: Iterable[str], *, any_case: bool = True) -> re2.Set:
@@ -177,10 +177,11 @@ def _set_of(patterns: Iterable[str], *, any_case: bool = True) -> re2.Set:
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[bytes]:
     """Return a pattern of the places where one of these matches; re2 joins neighbours that begin alike."""
-    return _without_case(sorted(patterns, key=str.lower))
+    return without_case(sorted(patterns, key=str.lower))
 
 
-def _without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
+def without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
+    """Return a pattern of the places where one of these matches, the first that does."""
     return re2.compile("|".join(patterns).encode(), _options())  # type: ignore[no-any-return]
 
 

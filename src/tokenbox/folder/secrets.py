@@ -22,6 +22,7 @@ import re2
 from tokenbox.folder import made_up, private_keys
 from tokenbox.folder.names import shown
 from tokenbox.folder.notes import Note, NoteKind
+from tokenbox.folder.secret_keywords import is_environment, passwords_in
 from tokenbox.folder.secret_lines import (
     DETECTORS,
     contexts_in,
@@ -29,6 +30,7 @@ from tokenbox.folder.secret_lines import (
     kinds_in,
     line_filter,
     suspicious_lines,
+    without_case,
 )
 from tokenbox.folder.secret_shapes import (
     ANY_SERVICE,
@@ -45,30 +47,26 @@ if TYPE_CHECKING:
 
 # Detector: a second pattern that a line must match, where the first one is common. It never excludes a secret
 # that the detector finds and `_is_no_secret` accepts (tests/pack/test_secrets.py compares the results).
-_TYPE = r":\s*[&'?\w.<>\[\] |]{1,40}="
-_AFTER_NAME = (
-    rf"\w{{0,60}}[\]'\"]{{0,2}}(?:\[[0-9]*\])?\s*"
-    rf"(?:{_TYPE}|:=|=>|[!=]{{1,3}}|:)\s*(?:@|[bru]{{1,2}}(?=[\"']))?"
-)
 _NEEDS = {
     "AWSKeyDetector": r"(?:a3t[a-z0-9]|abia|acca|akia|asia)[0-9a-z]{16}|aws.*['\"][0-9a-z/+]{40}['\"]",
     "BasicAuthDetector": r"://[^\s:/@]+:[^\s:/@]+@",
     "DiscordBotTokenDetector": r"[mno][\w-]{23,25}\.[\w-]{6}\.[\w-]{27}",
     "GitLabTokenDetector": r"gl[a-z]{2,5}-[\w-]{20}|gr1348941[\w-]{20}",
     "IbmCloudIamDetector": r"(?:key|pwd|pass|token).*[\w-]{44}",
-    "JwtTokenDetector": r"eyj[\w=-]+\.[\w=-]",
-    "MailchimpDetector": r"(?<![a-z0-9])[0-9a-f]{32}-us[0-9]",
+    "JwtTokenDetector": r"eyj[\w=-]{7,}\.[\w=-]",  # the shortest is {"a":1}
+    "MailchimpDetector": r"(?:^|[^a-z0-9])[0-9a-f]{32}-us[0-9]",
     "SendGridDetector": r"sg\.[\w-]{22}\.[\w-]{43}",
 }
-# For the keyword detector: a name, an assignment or comparison, and a digit in the value. The value is in
-# quotes, before the name in a comparison, or (in the files named below) bare.
-_KEYWORD_NEEDS = (
-    r"(?:{name})(?:{after}[\"'`]|\w{{0,60}}(?:.assign)?\(\"|\S{{0,50}}\s*[\"'`](?=[^\"']*[\"'`];))"
-    r"(?:[^\"']*[0-9]|[a-z]{{15}})[^\"']*[\"'`]"
-    r"|[\"'`][^\"']*[0-9][^\"']*[\"'`]\s*[!=]{{2,3}}\s*\w*(?:{name})"
+# What google-re2 does not have in the patterns of the detectors: what is before a name, and what is not after
+# a value, both without taking it. All repetitions of the patterns that keep the latter are bounded.
+_NAME_BEGINS = (r"""(?:(?<=\W)|(?<=^))(?:\[|)(?:"|\'|)""", r"(?:\B(?:\[[\"']?|[\"'])|\b)")
+_VALUE_ENDS = re.compile(r"\(\?!\[([^]]*)\]\)\)")
+# The comments after a line that say that it has no secret.
+_PRAGMA = r"[ \t]*pragma: ?(?:allow|white)list[ -]secret"
+_ALLOWED_IN_YAML = re2.compile(f"#{_PRAGMA}".encode())
+_ALLOWED = re2.compile(
+    rf"(?:#|//|'|--){_PRAGMA}|/\*{_PRAGMA}.*\*/[ \t]*$|<!--[# \t]*{_PRAGMA}.*-->[ \t]*$".encode()
 )
-_KEYWORD_NEEDS_BARE = r"(?:{name}){after}[\"'`]?[^\"']*(?:[0-9]|(?-i:[a-z][A-Z][^\"']*[a-z][A-Z]))"
-_BARE_VALUES = re.compile(r"\.(?:e?ya?ml|c(?:nf|onf|fg|f)|ini|properties|toml)$")
 # In tests and manuals most passwords and signed tokens are fictitious, and redacting them would only hide
 # content: there a password is a secret only if it looks random, and a token only if a real host issued it.
 # The keys of services are redacted everywhere.
@@ -78,19 +76,6 @@ _TEST = re.compile(
     r"|[_.-](?:test|spec)\.[^/]*$|tests?\.(?:java|kt|cs|swift|php)$|\.rst$|\.t$",
     re.IGNORECASE,
 )
-# Where a secret is, in a variable, a store or a file of keys; an action on it; the date of its last change.
-_PLACE = re.compile(
-    r"(?:env|op|vault|file)(?:::?|/)\S|id_(?:rsa|dsa|ecdsa|ed25519)\b|[a-z0-9-]{2,20}:[A-Z][A-Za-z]+\Z"
-    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z"
-)
-# How passwords are made or kept, not one of them, as in ``password_encryption = "scram-sha-256"``.
-_KIND_OF_SECRET = re.compile(
-    r"(?:secret|passw(?:or)?d|key)\w{0,20}?(?:algorithm|encryption|policy|length|size|type|method|strategy)\W",
-    re.IGNORECASE,
-)
-# Assignments that the keyword detector does not know, as in ``password := "..."``, ``password = b"..."`` and
-# ``password: String = "..."``.
-_OTHER_ASSIGNMENT = re.compile(rf":=(?=\s*[\"'`])|{_TYPE}\s*[bru]{{0,2}}(?=[\"'])|=\s*[bru]{{1,2}}(?=[\"'])")
 # What is before a key: no word, or an escape, as in ``"token:\nhf_..."`` and in addresses.
 _BEFORE = r"(?:(?<!\w)|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
 # Some detectors return only the beginning of a token, such as "ghp".
@@ -107,8 +92,8 @@ _DATA_AFTER = re.compile(r"\w")
 # Longer lines are data or minified, and some detectors take more than linear time: only what is around
 # a possible secret is looked at there, and not for passwords after words.
 _MAX_LINE = 4_000
-# How many names of one kind are looked at in a line.
-_MAX_LOOKS = 50
+# How many names of one kind are looked at in a line, and how many in the value of another one.
+_MAX_LOOKS, _MAX_LOOKS_INSIDE = 50, 6
 _AROUND = 200
 # A longer word is no secret: an image or a font in base64.
 _MAX_SECRET = 2_000
@@ -116,14 +101,12 @@ _DATA_WORD = re.compile(rb"[\w+/=-]+")
 _LINE = re.compile(rb"[^\n]+")
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]{0,80}\Z")
-_QUOTES = ("'", '"', "`")
 # Where a value may be the name of a variable or a type, if it is in no string and no comment.
 _CODE = re.compile(
     r"\.(?:c|cc|clj|cpp|cs|cu|cxx|d|dart|erl|exs?|fs|glsl|go|groovy|h|hh|hlsl|hpp|hs|inl|java|jl|kts?|lua|m|metal|mli?|mm"
     r"|[cm]?[jt]sx?|nim|pas|php|pyi?|rb|rs|scala|sol|swift|v|vb|wgsl|zig)$"
 )
 _TEXT_BEGINS = re.compile(rb"[\"'`#]|//")
-_COMMENT = re.compile(r"\s+(?:[#;]|//).*")
 _VALUE_END = re.compile(rb"[\s\"'`<>]")
 
 
@@ -162,14 +145,10 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
     for start, end in lines:
         is_long = end - start > _MAX_LINE and len(content[start:end].decode("utf-8", "replace")) > _MAX_LINE
         for first, last in _possible(content, start, end) if is_long else ((start, end),):
-            line = content[first:last].decode("utf-8", "surrogateescape")
-            if not (
-                _needs_detectors(line, path, keys_only=is_long)
-                or (by_file and by_file.search(content[first:last]))
-            ):
+            line = redacted = content[first:last].decode("utf-8", "surrogateescape")
+            found = list(_secrets_in(line, path, by_file, keys_only=is_long))
+            if not found or _is_allowed(line, path):
                 continue
-            redacted = line
-            found = _secrets_in(line, path, by_file, keys_only=is_long)
             for finding in sorted(found, key=partial(_order, line)):
                 redacted, times = _value(finding).subn(_mark(finding.kind, path), redacted)
                 if times:
@@ -256,61 +235,55 @@ def _contexts() -> tuple[tuple[str, re.Pattern[bytes]], ...]:
 
 def _by_file(path: str) -> re.Pattern[bytes] | None:
     """Return the pattern of the secrets in a file of this name, if its format has such."""
-    pattern = BY_FILE.get(".env" if _is_environment(path) else path.rpartition("/")[2].lower())
+    pattern = BY_FILE.get(".env" if is_environment(path) else path.rpartition("/")[2].lower())
     return None if pattern is None else re2.compile(pattern.encode())
-
-
-def _needs_detectors(line: str, path: str, *, keys_only: bool = False) -> bool:
-    """Return whether the line passes the second filter. ``keys_only``: as for ``_secrets_in``."""
-    data = line.encode("utf-8", "surrogateescape")
-    if any(_key(kind).search(line) for kind in kinds_in(data)):
-        return True
-    if not keys_only and contexts_in().Match(data):
-        return True
-    detectors = detectors_in().Match(data) or ()
-    if not detectors:
-        return False
-    needs = _needs(bare=_BARE_VALUES.search(path) is not None, environment=_is_environment(path))
-    return any((need := needs[n]) is None or need.search(line) is not None for n in detectors)
-
-
-@cache
-def _needs(*, bare: bool, environment: bool) -> tuple[re.Pattern[str] | None, ...]:
-    """Return the second pattern of each detector, if it has one."""
-    keyword = _KEYWORD_NEEDS + ("|" + _KEYWORD_NEEDS_BARE if bare else "")
-    needs = {
-        **_NEEDS,
-        "KeywordDetector": keyword.format(name=DETECTORS["KeywordDetector"], after=_AFTER_NAME),
-    }
-    if environment:  # any value of a password is a secret there
-        del needs["KeywordDetector"]
-    return tuple(re.compile(needs[name], re.IGNORECASE) if name in needs else None for name in DETECTORS)
 
 
 def _secrets_in(
     line: str, path: str, by_file: re.Pattern[bytes] | None, *, keys_only: bool
 ) -> Iterator[_Finding]:
     """Yield the secrets in a line. ``keys_only``: not those that only a word before them tells."""
-    from detect_secrets.filters.allowlist import is_line_allowlisted
-    from detect_secrets.util.code_snippet import get_code_snippet
-
-    if is_line_allowlisted(path, line, get_code_snippet([line], 1)):
-        return
     in_test = _TEST.search(path) is not None
     yield from _known_shapes(line, path, by_file, in_test=in_test, keys_only=keys_only)
-    for plugin, first in _detectors():
-        if first.search(line) is None or (keys_only and type(plugin).__name__ == "KeywordDetector"):
+    for name, kind, value in _detected(line, path, keys_only=keys_only):
+        if not value or made_up.is_placeholder(value) or _is_no_secret(value, line, name):
             continue
-        is_real = _REAL_IN_TESTS.get(type(plugin).__name__) if in_test else None
-        for value in set(_found_by(plugin, line, path)):
-            finding = _Finding(plugin.secret_type, value)
-            if not value or made_up.is_placeholder(value) or _is_no_secret(value, line, path, plugin):
-                continue
-            whole = _value(finding).search(line)  # what follows may be a word: ``/ghp_.../user``
-            if whole is None or made_up.is_blanked(whole[0]):
-                continue
-            if is_real is None or is_real(value, line):
-                yield finding
+        finding = _Finding(kind, value)
+        whole = _value(finding).search(line)  # what follows may be a word: ``/ghp_.../user``
+        is_real = _REAL_IN_TESTS.get(name) if in_test else None
+        if (
+            whole is not None
+            and not made_up.is_blanked(whole[0])
+            and (is_real is None or is_real(value, line))
+        ):
+            yield finding
+
+
+def _detected(line: str, path: str, *, keys_only: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield what the detectors find: the name of one, the kind of secret and its value."""
+    data = line.encode("utf-8", "surrogateescape")
+    for number in detectors_in().Match(data) or ():
+        name, need = _needs()[number]
+        if name == "KeywordDetector":
+            if not keys_only:
+                yield from ((name, "Secret Keyword", value) for value in passwords_in(line, path))
+        elif need is None or need.search(data) is not None:
+            detector = detectors()[name]
+            with suppress(RecursionError):  # claims of a token that are nested too deeply to be real ones
+                for value in set(detector.analyze_string(data.decode("utf-8", "replace"))):
+                    yield name, detector.secret_type, value
+
+
+@cache
+def _needs() -> tuple[tuple[str, re.Pattern[bytes] | None], ...]:
+    """Return each detector with its second pattern, if it has one."""
+    return tuple((name, without_case([_NEEDS[name]]) if name in _NEEDS else None) for name in DETECTORS)
+
+
+def _is_allowed(line: str, path: str) -> bool:
+    """Return whether a comment in the line says that it has no secret."""
+    pattern = _ALLOWED_IN_YAML if path.endswith(".yaml") else _ALLOWED
+    return pattern.search(line.encode("utf-8", "surrogateescape")) is not None
 
 
 def _known_shapes(
@@ -335,12 +308,14 @@ def _known_shapes(
 def _after_names(line: bytes, *, is_code: bool) -> Iterator[_Finding]:
     """Yield the secrets that only what stands before them tells."""
     for number in contexts_in().Match(line) or ():
-        (kind, context), at = _contexts()[number], 0
+        (kind, context), at, looks, end = _contexts()[number], 0, 0, 0
         for _ in range(_MAX_LOOKS):
             found = context.search(line, at)
             if found is None:
                 break
             start, at = found.start(found.lastindex or 0), found.end()
+            looks = looks + 1 if at <= end else 0
+            end = max(end, at)
             value = line[start : found.end(found.lastindex or 0)].decode()
             name = line[_NAME_END.search(line, 0, found.start()).start() : start]  # type: ignore[union-attr]  # it matches nothing, too
             is_bare = is_code and _TEXT_BEGINS.search(line, 0, start) is None
@@ -350,7 +325,7 @@ def _after_names(line: bytes, *, is_code: bool) -> Iterator[_Finding]:
                 and not made_up.is_public_key(name)
             ):
                 yield _Finding(kind, value)
-            else:  # it may contain the name of one: ``token: process.env.TOKEN || "..."``
+            elif looks < _MAX_LOOKS_INSIDE:  # it may contain a name: ``token: process.env.TOKEN || "..."``
                 at = max(start, found.start() + 1)
 
 
@@ -364,52 +339,28 @@ def _may_be(kind: str, value: str, *, is_bare: bool) -> bool:
 
 
 @cache
-def _detectors() -> tuple[tuple[BasePlugin, re.Pattern[str]], ...]:
+def detectors() -> Mapping[str, BasePlugin]:
+    """Return the detectors by the names of their classes, with patterns that take linear time."""
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
     classes: Mapping[str, Any] = get_mapping_from_secret_type_to_class()  # its annotation is too narrow
-    known = {cls.__name__: cls for cls in classes.values()}
-    return tuple(
-        (known[name](), re.compile(first, re.IGNORECASE))
-        for name, first in DETECTORS.items()
-        if name in known
-    )
+    found = {cls.__name__: cls() for cls in classes.values() if cls.__name__ in DETECTORS}
+    for detector in found.values():
+        if hasattr(detector, "denylist"):
+            detector.denylist = tuple(map(linear, detector.denylist))
+    return found
 
 
-def _found_by(plugin: BasePlugin, line: str, path: str) -> Iterator[str]:
-    from detect_secrets.plugins.keyword import (
-        CONFIG_DENYLIST_REGEX_TO_GROUP,
-        REGEX_BY_FILETYPE,
-        KeywordDetector,
-    )
-    from detect_secrets.util.filetype import determine_file_type
+def linear(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """Return the pattern of a detector for google-re2; itself if that does not have all of it.
 
-    if not isinstance(plugin, KeywordDetector):
-        with suppress(RecursionError):  # claims of a token that are nested too deeply to be real ones
-            yield from plugin.analyze_string(line)
-        return
-    # In code a secret is in quotes; a bare value is code.
-    of_type = None if path.endswith(".go") else REGEX_BY_FILETYPE.get(determine_file_type(path))
-    patterns = CONFIG_DENYLIST_REGEX_TO_GROUP if _is_environment(path) else of_type
-    for one in {line, _OTHER_ASSIGNMENT.sub("=", line, count=1)}:
-        for value in plugin.analyze_string(one, patterns):
-            yield _without_the_rest(value, one.partition(value)[0])
-
-
-def _without_the_rest(value: str, before: str) -> str:
-    """Remove a comment from a bare value, and brackets opened before it, as in ``${PASSWORD:value}``."""
-    if not before.endswith(_QUOTES):
-        value = _COMMENT.sub("", value)
-    for opening, closing in ("{}", "()", "[]"):
-        if value.endswith(closing) and value.count(closing) > value.count(opening) and opening in before:
-            value = value[:-1]
-    return value
-
-
-def _is_environment(path: str) -> bool:
-    """Return whether it is a file of environment variables such as ``.env``."""
-    name = path.rpartition("/")[2]
-    return name.startswith(".env") or name.endswith(".env")
+    Each of those must have bounded repetitions only (tests/pack/test_secrets.py).
+    """
+    text = pattern.pattern.replace(*_NAME_BEGINS)
+    text = _VALUE_ENDS.sub(r")(?:[^\1]|$)", text)
+    if "(?!" in text:
+        return pattern
+    return re2.compile(f"(?i){text}" if pattern.flags & re.IGNORECASE else text)  # type: ignore[no-any-return]
 
 
 # Detector: whether its finding in a test or a manual may be real.
@@ -420,8 +371,8 @@ _REAL_IN_TESTS: Mapping[str, Callable[[str, str], bool]] = {
 }
 
 
-def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
-    """Return whether a finding is a placeholder, a template, a reference or an id."""
+def _is_no_secret(value: str, line: str, name: str) -> bool:
+    """Return whether the finding of a detector is a placeholder, a template, a reference or an id."""
     from detect_secrets.filters import heuristic
 
     tests: tuple[Callable[[str], bool], ...] = (
@@ -429,55 +380,30 @@ def _is_no_secret(value: str, line: str, path: str, plugin: BasePlugin) -> bool:
         heuristic.is_prefixed_with_dollar_sign,
         heuristic.is_not_alphanumeric_string,
     )
-    is_none = _NO_SECRETS.get(type(plugin).__name__)
-    return any(test(value) for test in tests) or (is_none is not None and is_none(value, line, path))
+    is_none = _NO_SECRETS.get(name)
+    return any(test(value) for test in tests) or (is_none is not None and is_none(value, line))
 
 
-def _is_no_token_of_slack(value: str, _line: str, _path: str) -> bool:
+def _is_no_token_of_slack(value: str, _line: str) -> bool:
     token = value.rpartition("/")[2]
     return _PART_OF_SLACK.search(token.partition("-")[2] or token) is None
 
 
-def _is_no_token_of_artifactory(value: str, _line: str, _path: str) -> bool:
+def _is_no_token_of_artifactory(value: str, _line: str) -> bool:
     """Return whether it has only letters, as a protein, no lower case, or zeros in base64."""
     return "AAAAA" in value or not (any(map(str.isdigit, value)) and any(map(str.islower, value)))
 
 
-def _is_amid_data(value: str, line: str, _path: str) -> bool:
+def _is_amid_data(value: str, line: str) -> bool:
     """Return whether it stands in data in base64, or in a genome."""
     before, _, after = line.partition(value)
     return _DATA_BEFORE.search(before) is not None or _DATA_AFTER.match(after) is not None
 
 
-def _is_no_password(value: str, line: str, path: str) -> bool:
-    """Return whether a value after a word such as ``password`` is none."""
-    from detect_secrets.filters import heuristic
-
-    if _is_environment(path):
-        return made_up.is_address(value) and not any(map(made_up.is_random, re.split(r"[/?&=]", value)))
-    return (
-        len(value) < made_up.MIN_VALUE
-        or not (
-            any(c.isdigit() for c in value)
-            or made_up.has_random_letters(value)
-            or (_BARE_VALUES.search(path) is not None and made_up.is_passphrase(value))
-        )
-        or value.count(" ") > 1  # a sentence, such as "At least 12 characters"
-        or made_up.is_name_of_else(value)
-        or _PLACE.match(value) is not None
-        or _KIND_OF_SECRET.search(line.partition(value)[0]) is not None
-        or heuristic.is_sequential_string(value)
-        or heuristic.is_potential_uuid(value)
-        or heuristic.is_indirect_reference(line)
-        or heuristic.is_likely_id_string(value, line)
-    )
-
-
 # Detector: whether its finding is no secret.
-_NO_SECRETS: Mapping[str, Callable[[str, str, str], bool]] = {
+_NO_SECRETS: Mapping[str, Callable[[str, str], bool]] = {
     "SlackDetector": _is_no_token_of_slack,
     "ArtifactoryDetector": _is_no_token_of_artifactory,
     "AWSKeyDetector": _is_amid_data,
-    "BasicAuthDetector": lambda value, line, _path: made_up.is_for_a_local_server(value, line),
-    "KeywordDetector": _is_no_password,
+    "BasicAuthDetector": made_up.is_for_a_local_server,
 }
