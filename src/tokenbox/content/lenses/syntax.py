@@ -110,7 +110,8 @@ def syntax_tree(source: bytes, language: Language) -> Node | None:
     calls_left = (_STEPS_PER_BYTE * len(source) + _STEPS_OF_ANY_FILE) // _STEPS_PER_CALL
     chunks_left = _READINGS * (len(source) // _CHUNK + 4)
     # tree-sitter's release 0.26.1 never frees what ``read`` returns: views have no bytes of their own.
-    text: bytes | memoryview = memoryview(source)
+    # A short source is read as it is, which takes less than a view of it.
+    text: bytes | memoryview = source if len(source) <= _CHUNK else memoryview(source)
 
     def read(start: int, _: object) -> bytes | memoryview:
         nonlocal chunks_left
