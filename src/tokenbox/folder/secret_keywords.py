@@ -15,6 +15,7 @@ from posixpath import splitext
 import re2
 
 from tokenbox.folder import made_up
+from tokenbox.folder.secret_lines import options
 
 _NAME = (
     r"(?:(?:api|auth|service|account|db|database|priv|private|client)_?key|(?:db|database|key)_?pass"
@@ -30,7 +31,9 @@ _QUOTED = rf"(?:'{_VALUE}'|\"{_VALUE}\"|`{_VALUE}`)"
 _BARE = rf"(?:{_QUOTED}|{_VALUE})"
 _EQUAL = rf"(?:={{1,3}}|!==?){_SPACE}*"
 _COMPARED = rf"{_QUOTED}{_SPACE}*[!=]{{2,3}}{_SPACE}*{_LETTER}*{_NAME}"
-_BEFORE_SEMICOLON = rf"{_NAMED}[^\s\v\x1c-\x1f\x85\pZ]{{0,50}}?{_SPACE}*{_QUOTED};"
+# At most 50 characters, which google-re2 would have a state for each of.
+_BEFORE_SEMICOLON = rf"{_NAMED}(?P<between>[^\s\v\x1c-\x1f\x85\pZ]*?){_SPACE}*{_QUOTED};"
+_MAX_BETWEEN, _MAX_LOOKS = 50, 4
 # What assigns a value in settings, in C and its kind, in C++, and elsewhere; each pattern finds one value.
 _IN_SETTINGS = (
     rf"{_NAMED}[\]'\"]{{0,2}}:{_SPACE}*{_BARE}",
@@ -82,11 +85,21 @@ def passwords_in(line: str, path: str) -> Iterator[str]:
     for one in dict.fromkeys((line, _OTHER_ASSIGNMENT.sub("=", line, count=1))):
         data = one.encode("utf-8", "surrogateescape")
         for pattern in _patterns(_grammar(path)):
-            if found := pattern.search(data):
+            if found := _first(pattern, data):
                 value = found[found.lastindex or 0].decode()
                 value = _without_the_rest(value, one.partition(value)[0])
                 if not _is_no_password(value, line, path):
                     yield value
+
+
+def _first(pattern: re.Pattern[bytes], data: bytes) -> re.Match[bytes] | None:
+    at = 0
+    for _ in range(_MAX_LOOKS):
+        found = pattern.search(data, at)
+        if found is None or len(found.groupdict().get("between", b"").decode()) <= _MAX_BETWEEN:
+            return found
+        at = found.start() + 1
+    return None
 
 
 def is_environment(path: str) -> bool:
@@ -102,7 +115,7 @@ def _grammar(path: str) -> tuple[str, ...]:
 
 @cache
 def _patterns(grammar: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:
-    return tuple(re2.compile(pattern.encode()) for pattern in grammar)
+    return tuple(re2.compile(pattern.encode(), options(any_case=False)) for pattern in grammar)
 
 
 def _without_the_rest(value: str, before: str) -> str:

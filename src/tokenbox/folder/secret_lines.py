@@ -168,7 +168,7 @@ def line_filter() -> re.Pattern[bytes]:
 
 def _set_of(patterns: Iterable[str], *, any_case: bool = True) -> re2.Set:
     """Return what finds in a line the numbers of the patterns that match."""
-    found = re2.Set.SearchSet(_options(any_case=any_case))
+    found = re2.Set.SearchSet(options(any_case=any_case))
     for pattern in patterns:
         found.Add(pattern)
     found.Compile()
@@ -182,12 +182,14 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[bytes]:
 
 def without_case(patterns: Iterable[str]) -> re.Pattern[bytes]:
     """Return a pattern of the places where one of these matches, the first that does."""
-    return re2.compile("|".join(patterns).encode(), _options())  # type: ignore[no-any-return]
+    return re2.compile("|".join(patterns).encode(), options())  # type: ignore[no-any-return]
 
 
-def _options(*, any_case: bool = True) -> re2.Options:
-    options = re2.Options()
-    options.case_sensitive = not any_case
-    options.never_nl = True
-    options.max_mem = _MAX_STATES
-    return options
+def options(*, any_case: bool = True) -> re2.Options:
+    """Return the options of patterns of lines."""
+    chosen = re2.Options()
+    chosen.case_sensitive = not any_case
+    chosen.never_nl = True
+    chosen.max_mem = _MAX_STATES
+    chosen.log_errors = False  # where the states need more, the search is slower
+    return chosen

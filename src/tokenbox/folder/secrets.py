@@ -94,6 +94,8 @@ _DATA_AFTER = re.compile(r"\w")
 _MAX_LINE = 4_000
 # How many names of one kind are looked at in a line, and how many in the value of another one.
 _MAX_LOOKS, _MAX_LOOKS_INSIDE = 50, 6
+# A longer value after a name is data. Not counted in a pattern: google-re2 has a state for each number.
+_MAX_NAMED = 1_000
 _AROUND = 200
 # A longer word is no secret: an image or a font in base64.
 _MAX_SECRET = 2_000
@@ -320,7 +322,8 @@ def _after_names(line: bytes, *, is_code: bool) -> Iterator[_Finding]:
             name = line[_NAME_END.search(line, 0, found.start()).start() : start]  # type: ignore[union-attr]  # it matches nothing, too
             is_bare = is_code and _TEXT_BEGINS.search(line, 0, start) is None
             if (
-                _may_be(kind, value, is_bare=is_bare)
+                len(value) <= _MAX_NAMED
+                and _may_be(kind, value, is_bare=is_bare)
                 and not made_up.is_placeholder(value)
                 and not made_up.is_public_key(name)
             ):
