@@ -26,9 +26,8 @@ _RESERVED_HOST = re.compile(
     r"|(?:^|[@/])(?:127|10|192\.168|172)\.[0-9.]+|\[::1\]",
     re.IGNORECASE,
 )
-_FICTITIOUS = re.compile(
-    r"example|test|dummy|fake|sample|mock|change|placeholder|your|secret|passw|token|foo|bar|xxx|abcd|abcabc|1234|0123",
-    re.IGNORECASE,
+_FICTITIOUS = re2.compile(
+    r"(?i)example|test|dummy|fake|sample|mock|change|placeholder|your|secret|passw|token|foo|bar|xxx|abcd|abcabc|1234|0123"
 )
 # A value looks random if it has at least 16 characters of three kinds, and no run of 5 lower-case letters or
 # at least 6 changes between letters and digits.

@@ -93,7 +93,7 @@ _DATA_AFTER = re.compile(r"\w")
 # a possible secret is looked at there, and not for passwords after words.
 _MAX_LINE = 4_000
 # How many names of one kind are looked at in a line, and how many in the value of another one.
-_MAX_LOOKS, _MAX_LOOKS_INSIDE = 50, 6
+_MAX_LOOKS, _MAX_LOOKS_INSIDE = 50, 2
 # A longer value after a name is data. Not counted in a pattern: google-re2 has a state for each number.
 _MAX_NAMED = 1_000
 _AROUND = 200
