@@ -269,7 +269,7 @@ _KEYS_IN_LINES = {
     ),
     # The keys of new services: a word or several, and what is at random.
     "Prefixed Key": (
-        r"(?:(?m:^)|[^\w-]|\\[nrt]|%[0-9a-f]{2})[a-z][a-z0-9]{1,9}(?:[_-]{1,2}[a-z0-9]{1,12}){0,3}[_-][a-z0-9]{28}",
+        r"[_-][a-z0-9]{28}",
         (
             r"(?<!-)(?!sha[0-9]|md5|diff-|pk_|phc_|(?:[a-z]+_)?pub)[a-z][a-z0-9]{1,9}(?:[_-]{1,2}[a-z0-9]{1,12}){0,3}[_-]"
             rf"{_RANDOM}[A-Za-z0-9]{{28,128}}(?![\w/+=-])"
