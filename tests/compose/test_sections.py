@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox import Decision, Keep, Section, layout
-from tokenbox.content.lenses import register_lens
 from tokenbox.content.weight import exact_weight, weight_text
-from tokenbox.errors import InvalidBudget, InvalidSection, InvalidText, LayoutError, TokenboxError
+from tokenbox.errors import InvalidBudget, InvalidSection, LayoutError, TokenboxError
 
 
 class Float(float):
@@ -188,13 +187,6 @@ def test_a_wrong_budget(budget: Any) -> None:
 def test_a_wrong_separator(separator: Any) -> None:
     with pytest.raises(TokenboxError, match="separator"):
         layout([], 5, "chars4", separator)
-
-
-def test_a_registered_lens_returns_what_is_not_text() -> None:
-    """The texts of sections are not checked again when a function counts them; what a lens makes is."""
-    register_lens("torn", lambda _: "\ud800", version="1")
-    with pytest.raises(InvalidText):
-        layout([Section("a", "a long text", shrink=1, strategy="torn")], 5, len)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenbox import Section, layout
 from tokenbox.content.lenses import lens_names, parse_pipeline, register_lens
 from tokenbox.content.lenses.lens import KINDS
-from tokenbox.errors import DuplicateLens, LensError, LensSyntaxError, UnknownLens
+from tokenbox.errors import DuplicateLens, InvalidText, LensError, LensSyntaxError, UnknownLens
 from tokenbox.tokenizers.utf8 import Utf8Bytes
 
 if TYPE_CHECKING:
@@ -198,3 +199,10 @@ def test_a_failing_lens_is_named() -> None:
     register_lens("fragile", fragile, version="1")
     with pytest.raises(LensError, match="fragile failed on 3 characters: ValueError: cannot"):
         parse_pipeline("fragile").apply("bad", BYTES)
+
+
+def test_a_registered_lens_returns_what_is_not_text() -> None:
+    """The texts of sections are not checked again when a function counts them; what a lens makes is."""
+    register_lens("torn", lambda _: "\ud800", version="1")
+    with pytest.raises(InvalidText):
+        layout([Section("a", "a long text", shrink=1, strategy="torn")], 5, len)
