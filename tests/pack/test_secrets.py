@@ -1479,6 +1479,17 @@ def test_a_long_line_is_searched_once_for_each_part(unit: str) -> None:
     assert time.process_time() - started < 1
 
 
+@pytest.mark.parametrize("groups", [10, 200, 800])
+@pytest.mark.parametrize("around", ["", "let x = 1; " * 500])
+def test_a_signed_token_with_many_claims_is_found(groups: int, around: str) -> None:
+    claims = json.dumps({"sub": "x", "groups": [f"group-{number}" for number in range(groups)]})
+    parts = ('{"alg":"RS256","typ":"JWT"}', claims, "\x7f\x01" * 128)
+    token = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
+    cleaned, notes = redact(f'{around}token = "{token}";{around}'.encode(), "a.js")
+    assert cleaned.decode() == f'{around}token = "[redacted: JSON Web Token]";{around}'
+    assert len(notes) == 1
+
+
 def test_a_secret_behind_data_of_a_long_line_is_found() -> None:
     secret = SECRETS["Anthropic API Key"]
     line = f'{{"image": "{"aB3d" * 2_000}", "key": "{secret}", "x": "{"aB3d" * 2_000}"}}'

@@ -97,9 +97,9 @@ _MAX_LOOKS, _MAX_LOOKS_INSIDE = 50, 2
 # A longer value after a name is data. Not counted in a pattern: google-re2 has a state for each number.
 _MAX_NAMED = 1_000
 _AROUND = 200
-# A longer word is no secret: an image or a font in base64.
-_MAX_SECRET = 2_000
-_DATA_WORD = re.compile(rb"[\w+/=-]+")
+# A longer word is no secret, but an image or a font in base64; a signed token has one if it has many claims.
+_MAX_SECRET, _MAX_SIGNED = 2_000, 16_000
+_DATA_WORD = re.compile(rb"(eyJ[\w=-]+\.eyJ[\w=-]+\.[\w-]+)|[\w+/=-]+")
 _LINE = re.compile(rb"[^\n]+")
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]{0,80}\Z")
@@ -184,11 +184,15 @@ def _value(finding: _Finding) -> re.Pattern[str]:
 
 
 def _possible(content: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a long line with what may be a secret, each of at most ``_MAX_LINE`` bytes."""
+    """Yield what may have a secret in a long line: signed tokens, and parts of at most ``_MAX_LINE``."""
     first = start
     for word in _DATA_WORD.finditer(content, start, end):
-        if word.end() - word.start() > _MAX_SECRET:
-            yield from _possible_in(content, first, word.start() + _AROUND)
+        size = word.end() - word.start()
+        if size > _MAX_SECRET:
+            is_signed = word[1] is not None and size <= _MAX_SIGNED
+            yield from _possible_in(content, first, word.start() + (0 if is_signed else _AROUND))
+            if is_signed:
+                yield word.span()
             first = word.end()
     yield from _possible_in(content, first, end)
 
