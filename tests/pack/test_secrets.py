@@ -1479,6 +1479,20 @@ def test_a_long_line_is_searched_once_for_each_part(unit: str) -> None:
     assert time.process_time() - started < 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Jelszó megváltoztatása",
+        "Zmień hasło użytkownika",
+        "Benutzerpasswortänderung",
+        "Unohdettusalasanalomake",
+    ],
+)
+def test_words_of_other_languages_are_no_letters_at_random(words: str) -> None:
+    line = f'  "change-password": "{words}",\n'.encode()
+    assert redact(line, "locales/x.json") == (line, [])
+
+
 @pytest.mark.parametrize("groups", [10, 200, 800])
 @pytest.mark.parametrize("around", ["", "let x = 1; " * 500])
 def test_a_signed_token_with_many_claims_is_found(groups: int, around: str) -> None:

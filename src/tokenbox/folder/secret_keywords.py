@@ -75,6 +75,8 @@ _KIND_OF_SECRET = re.compile(
     r"(?:secret|passw(?:or)?d|key)\w{0,20}?(?:algorithm|encryption|policy|length|size|type|method|strategy)\W",
     re.IGNORECASE,
 )
+# The beginning of what may be letters at random. The words of other languages look so, too.
+_ONE_WORD = re.compile(r"[A-Za-z]{15}")
 # A call or an index after an assignment or comparison, in a line of at most this many characters.
 _REFERENCE = re2.compile(rf"(?::=?|[!=]{{1,3}}){_SPACE}*(?:{_LETTER}|[.-])+[\[(][^\v]*[\])]".encode())
 _MAX_REFERENCE = 1_000
@@ -136,7 +138,7 @@ def _is_no_password(value: str, line: str, path: str) -> bool:
         len(value) < made_up.MIN_VALUE
         or not (
             any(c.isdigit() for c in value)
-            or made_up.has_random_letters(value)
+            or (_ONE_WORD.match(value) is not None and made_up.has_random_letters(value))
             or (_grammar(path) is _IN_SETTINGS and made_up.is_passphrase(value))
         )
         or value.count(" ") > 1  # a sentence, such as "At least 12 characters"
