@@ -40,6 +40,9 @@ _MIN_RANDOM_WORD = 16
 _KINDS = bytes.maketrans(
     (ascii_uppercase + ascii_lowercase + digits).encode(), b"A" * 26 + b"a" * 26 + b"0" * 10
 )
+# The changes between letters and digits, and those of lower and upper case with them.
+_OF_DIGITS = (b"a0", b"A0", b"0a", b"0A")
+_OF_KINDS = (*_OF_DIGITS, b"aA", b"Aa")
 _CHANGES_IN_TWENTY = 9
 # The pairs of letters in words and names, by their first letter: of random letters a third are such pairs.
 _PAIRS_OF_WORDS = frozenset(
@@ -113,14 +116,17 @@ def looks_random(value: str, _line: str) -> bool:
         and all(any(map(kind, value)) for kind in kinds)
         and _FICTITIOUS.search(value) is None
         and not _is_text_in_base64(value)
-        and (re.search(rf"[a-z]{{{_WORD_RUN}}}", value) is None or _digit_changes(value) >= _RANDOM_CHANGES)
+        and (
+            re.search(rf"[a-z]{{{_WORD_RUN}}}", value) is None
+            or _changes(value, _OF_DIGITS) >= _RANDOM_CHANGES
+        )
     )
 
 
 def is_random(value: str) -> bool:
     """Return whether a value after a word for secrets may be one: letters and digits, and no words."""
-    changes = _digit_changes(value)
-    is_mixed = changes > 0 and _kind_changes(value) * 20 >= len(value) * _CHANGES_IN_TWENTY
+    changes = _changes(value, _OF_DIGITS)
+    is_mixed = changes > 0 and _changes(value, _OF_KINDS) * 20 >= len(value) * _CHANGES_IN_TWENTY
     has_no_words = _LONG_WORD.search(value) is None or changes >= _RANDOM_CHANGES
     without_ids = _UUID.sub("", value)
     return (
@@ -133,16 +139,10 @@ def is_random(value: str) -> bool:
     )
 
 
-def _digit_changes(value: str) -> int:
-    """Return how often letters and digits change."""
+def _changes(value: str, pairs: tuple[bytes, ...]) -> int:
+    """Return how often the kind of character changes by one of the ``pairs``."""
     kinds = value.encode("ascii", "replace").translate(_KINDS)
-    return sum(map(kinds.count, (b"a0", b"A0", b"0a", b"0A")))
-
-
-def _kind_changes(value: str) -> int:
-    """Return how often lower case, upper case and digits change."""
-    kinds = value.encode("ascii", "replace").translate(_KINDS)
-    return sum(map(kinds.count, (b"a0", b"A0", b"0a", b"0A", b"aA", b"Aa")))
+    return sum(map(kinds.count, pairs))
 
 
 def has_random_letters(value: str) -> bool:
@@ -186,7 +186,7 @@ def is_blanked(value: str) -> bool:
 
 
 def _is_random_word(word: str) -> bool:
-    return len(word) >= _MIN_RANDOM_WORD and _digit_changes(word) >= _RANDOM_CHANGES
+    return len(word) >= _MIN_RANDOM_WORD and _changes(word, _OF_DIGITS) >= _RANDOM_CHANGES
 
 
 def _is_text_in_base64(value: str) -> bool:
@@ -234,7 +234,7 @@ def is_passphrase(value: str) -> bool:
 def is_identifier(value: str) -> bool:
     """Return whether it may be a name in code, such as ``Opaque3dBatchSetKey``: few digits among words."""
     pairs, of_words = _pairs_of_letters(value)
-    has_few_digits = _digit_changes(value) < _CHANGES_OF_A_SECRET
+    has_few_digits = _changes(value, _OF_DIGITS) < _CHANGES_OF_A_SECRET
     return value.isidentifier() and has_few_digits and of_words * 2 >= pairs
 
 

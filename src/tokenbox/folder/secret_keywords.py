@@ -15,12 +15,9 @@ from posixpath import splitext
 import re2
 
 from tokenbox.folder import made_up
-from tokenbox.folder.secret_lines import options
+from tokenbox.folder.secret_lines import DETECTORS, options
 
-_NAME = (
-    r"(?:(?:api|auth|service|account|db|database|priv|private|client)_?key|(?:db|database|key)_?pass"
-    r"|passw(?:or)?d|pwd|secret|contrase[ñn]a)"
-)
+_NAME = f"(?:{DETECTORS['KeywordDetector']})"
 # A letter, and a space, as Python's patterns know them: those of re2 are ASCII.
 _LETTER = r"[\pL\pN_]"
 _SPACE = r"[\s\v\x1c-\x1f\x85\pZ]"
@@ -83,7 +80,7 @@ _MAX_REFERENCE = 1_000
 
 
 def passwords_in(line: str, path: str) -> Iterator[str]:
-    """Yield the values in a line whose name says that they are secret, without what is none for sure."""
+    """Yield the values in a line whose name says that they are secret, but what is surely no password."""
     for one in dict.fromkeys((line, _OTHER_ASSIGNMENT.sub("=", line, count=1))):
         data = one.encode("utf-8", "surrogateescape")
         for pattern in _patterns(_grammar(path)):
@@ -131,7 +128,7 @@ def _without_the_rest(value: str, before: str) -> str:
 
 
 def _is_no_password(value: str, line: str, path: str) -> bool:
-    """Return whether a value after a word such as ``password`` is none."""
+    """Return whether a value after a word such as ``password`` is no password."""
     if is_environment(path):
         return made_up.is_address(value) and not any(map(made_up.is_random, re.split(r"[/?&=]", value)))
     if (

@@ -42,7 +42,7 @@ DETECTORS = {
     "StripeDetector": r"[rs]k_live_",
     "KeywordDetector": (
         r"(?:api|auth|service|account|db|database|priv|private|client)_?key|(?:db|database|key)_?pass|"
-        r"passw(?:or)?d|pwd|secret|contrase"
+        r"passw(?:or)?d|pwd|secret|contrase[ñn]a"
     ),
 }
 # The parts of a pattern; the beginning of one, without repetitions except the first characters of one at its
