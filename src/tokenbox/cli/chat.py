@@ -52,7 +52,7 @@ def read_chat(file: str, *, is_list: bool = False) -> Chat:
     value = from_json(text)
     body = value if isinstance(value, dict) else {}
     key = next((key for key in _LISTS if isinstance(body.get(key), list)), None)
-    # Whoever reads the messages says which of them is none.
+    # What reads the messages refuses those that are none, and names them.
     if key is not None or isinstance(value, list) or (INPUT_KEYS & body.keys() and not is_list):
         return Chat(value, key)
     if Path(file).suffix in {".toml", ".yaml", ".yml"}:
