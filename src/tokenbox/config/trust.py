@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from tokenbox.config.errors import ConfigCode, ConfigError
-from tokenbox.config.setting import Level, Setting
+from tokenbox.config.setting import Level, Setting, setting_text
 from tokenbox.files import is_inside
 from tokenbox.named_code import allow, allow_entries, is_code
 
@@ -31,6 +32,15 @@ def may_have_key(address: Setting, where: str) -> bool:
         return True
     host = _HOSTS_OF_KEYS.get(where)
     return host is not None and _origin(address.value) in (("https", host, None), ("https", host, 443))
+
+
+def not_sent(address: Setting, server: str | None, where: str) -> str:
+    """Return why the key in ``where`` is not sent to a ``server``, with a command to trust ``address``."""
+    return (
+        f"the key {where} is not sent to {server}: that address comes from {address.source}, which others "
+        "may have written. If you trust it: tokenbox config set --user "
+        f"{shlex.quote(address.name)} {shlex.quote(setting_text(address.value))}"
+    )
 
 
 def _is_here(address: object) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import platformdirs
 from tokenbox.config import Config, load
 from tokenbox.config.errors import ConfigCode, ConfigError
 from tokenbox.config.setting import Level, setting_text
-from tokenbox.config.trust import is_loopback, may_have_key, own_paths
+from tokenbox.config.trust import is_loopback, may_have_key, not_sent, own_paths
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.settings import (
     Fit,
@@ -200,9 +199,7 @@ def _upstream(config: Config, name: str, env: Mapping[str, str]) -> UpstreamSett
         )
         if refused is not None:
             raise ConfigError(
-                f"the key {variable} is not sent to {refused}: that address comes from {setting.source}, "
-                "which others may have written. If you trust it: tokenbox config set --user "
-                f"{shlex.quote(setting.name)} {shlex.quote(setting_text(setting.value))}",
+                not_sent(setting, refused, str(variable)),
                 code=ConfigCode.SECRET,
                 key=f"upstreams.{name}.key_env",
             )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from tokenbox.config.trust import may_have_key
+from tokenbox.config.trust import may_have_key, not_sent
 from tokenbox.config.values import looks_secret
 from tokenbox.errors import needing
 from tokenbox.providers.target import MIN_HIDDEN, ApiKey
 from tokenbox.shell.errors import KeyNotSent
-from tokenbox.tokenizers.ownership import key_of_model
 
 if TYPE_CHECKING:
     from tokenbox.config import Config, Connection
@@ -59,13 +57,7 @@ class ModelKeys:
         setting = self._config.setting(("models", connection.name, "endpoint"))
         if not may_have_key(setting, name):
             host = urlsplit(connection.endpoint or "").hostname
-            raise KeyNotSent(
-                f"the key {name} is not sent to {host}: that address comes from {setting.source}, which "
-                "others may have written. If you trust it: tokenbox config set --user "
-                f"{key_of_model(connection.name, 'endpoint')} {shlex.quote(connection.endpoint or '')}",
-                model=connection.name,
-                host=host,
-            )
+            raise KeyNotSent(not_sent(setting, host, name), model=connection.name, host=host)
         return self._look_up(kind, name)
 
     def hidden_in(self, text: str) -> str:
