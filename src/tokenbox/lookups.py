@@ -19,6 +19,11 @@ def counter_of_model(name: str) -> Any:  # noqa: ANN401  # a type of a higher la
     return import_module("tokenbox.counters").counter_of_model(name)
 
 
+def request_counter(model: str, tokenizer: object, **options: object) -> Any:  # noqa: ANN401  # a type of a higher layer
+    """Return the counter of requests to a model, as :func:`tokenbox.counters.request_counter` does."""
+    return import_module("tokenbox.counters").request_counter(model, tokenizer, **options)
+
+
 def settings_of(model: str) -> tuple[str, Any]:
     """Return the current folder's settings of a model: its id, and a :class:`tokenbox.models.Counting`."""
     settings = import_module("tokenbox.config").current()

@@ -7,13 +7,14 @@ from copy import copy, deepcopy
 from functools import partial
 from operator import is_
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tokenbox
 from tests.llama import model as models
 from tokenbox.content.exchanges import Waiting
 from tokenbox.content.message import InvalidMessage, Message, UndeclaredCost
@@ -28,9 +29,6 @@ from tokenbox.errors import (
     TokenizerError,
     UnknownTokenizer,
 )
-
-if TYPE_CHECKING:
-    import tokenbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +67,18 @@ def test_a_models_name_says_who_counts() -> None:
     conversation.count = "a model that nobody knows"
     with pytest.raises(UnknownTokenizer):
         conversation.estimate_tokens()
+
+
+def test_a_model_counts_as_fit_does_and_can_be_switched() -> None:
+    conversation = RequestConversation("You help.", model="gpt-4o")
+    conversation.user("hello world")
+    for model in ("gpt-4o", "gpt-4", "a model that nobody knows"):
+        conversation.model = model
+        assert conversation.request_count() == tokenbox.count(conversation.messages, model)
+    conversation.model, conversation.count = None, "chars4"
+    assert conversation.request_count() == tokenbox.count(conversation.messages, tokenizer="chars4")
+    with pytest.raises(tokenbox.TokenboxError, match="a model is a name"):
+        RequestConversation("You help.", model=cast("str", 3))
 
 
 def test_integers_of_other_libraries_are_integers() -> None:

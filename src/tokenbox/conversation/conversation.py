@@ -36,11 +36,11 @@ SUMMARY_HEADING = "Summary of the earlier conversation:"
 class Conversation(Pictured):
     """A system prompt and a window of messages, within ``max_turns`` exchanges and ``token_budget`` tokens.
 
-    Messages are of any API or library (:mod:`tokenbox.content.items`). ``count``: the counter
-    (:data:`~tokenbox.compose.requests.Counts`), looked up on every use, so that it follows a switch of
-    models. Each message is counted once, and all are counted again when the counter's ``identity`` changes.
-    A bare function has no identity, so it counts the system prompt on each use to detect a change.
-    :meth:`recount` forces a recount.
+    Messages are of any API or library (:mod:`tokenbox.content.items`). ``model``: counts with this model's
+    chat format. ``count``: a tokenizer or a chat format (:data:`~tokenbox.compose.requests.Counts`) to use
+    instead. Both can be set at any time. Each message is counted once, and all are counted again when the
+    counter's ``identity`` changes. A bare function has no identity, so it counts the system prompt on each
+    use to detect a change. :meth:`recount` forces a recount.
 
     ``steps`` and ``keep_results``: the ways to reduce the window, as for :func:`tokenbox.fit`. ``query``: a
     text, or ``"last"``; each request then holds the parts of the entire history that match it best, and
@@ -60,6 +60,7 @@ class Conversation(Pictured):
         max_turns: int | None = None,
         token_budget: int | None = None,
         *,
+        model: str | None = None,
         low_water: LowWater = 1,
         steps: Collection[str] = ALL_STEPS,
         keep_results: int = KEEP_RESULTS,
@@ -77,6 +78,7 @@ class Conversation(Pictured):
             if not (callback is None or callable(callback)):
                 raise InvalidContent(f"{name} is a function, not {shown(callback):.60}.")
         self.count: Counts | None = count
+        self.model = model
         self.max_turns, self.token_budget, self.low_water = max_turns, token_budget, low_water
         self.steps, self.keep_results, self.query = steps, keep_results, query
         self.summarize, self.keep = summarize, keep
@@ -443,10 +445,10 @@ class Conversation(Pictured):
         return None, why
 
     def _counter(self) -> RequestCounter:
-        """Return the counter of ``count``, found once for each value of it."""
-        given = self.count, self.markers, self.media_tokens
+        """Return the counter of ``model`` or ``count``, found once for each value of them."""
+        given = self.count, self.model, self.markers, self.media_tokens
         if self._found is None or any(new is not old for new, old in zip(given, self._found[0], strict=True)):
-            found = counter_of(self.count, markers=self.markers, media_tokens=self.media_tokens)
+            found = counter_of(self.count, self.model, markers=self.markers, media_tokens=self.media_tokens)
             self._found = given, found
         return self._found[1]
 

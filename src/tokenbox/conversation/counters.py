@@ -1,19 +1,25 @@
-"""The choice of a request counter from a caller's ``count`` argument."""
+"""The choice of a request counter from a caller's ``count`` and ``model``."""
 
 from __future__ import annotations
+
+from typing import cast
 
 from tokenbox.compose.requests import Counts, RequestCounter, is_request_counter
 from tokenbox.conversation.markers import MarkersFormat
 from tokenbox.conversation.pieces import CountsMedia, MediaTokens
-from tokenbox.lookups import counter_of_model
+from tokenbox.lookups import counter_of_model, request_counter
 from tokenbox.tokenizers.protocol import Tokenizer
 from tokenbox.tokenizers.registry import UNKNOWN, as_tokenizer, get, is_builtin
 
 
 def counter_of(
-    count: Counts | None, *, markers: bool = True, media_tokens: MediaTokens = None
+    count: Counts | None, model: str | None = None, *, markers: bool = True, media_tokens: MediaTokens = None
 ) -> RequestCounter:
-    """Return the counter of requests. Raises ``TokenizerError`` if ``count`` is not a counter."""
+    """Return the counter of requests to ``model``, or else of ``count``. Raises a ``TokenizerError``."""
+    if model is not None:
+        return cast(
+            "RequestCounter", request_counter(model, count, markers=markers, media_tokens=media_tokens)
+        )
     named: RequestCounter | None = None
     if isinstance(count, str) and not is_builtin(count):
         named = counter_of_model(count)
