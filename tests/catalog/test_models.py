@@ -298,6 +298,15 @@ def test_what_is_a_rounding(figure: int, full: int, expected: bool) -> None:
     assert is_rounding(figure, full) is expected
 
 
+def test_the_window_of_a_server_is_no_rounded_form() -> None:
+    server = ModelLimits(context_window=Figure(1_000_000, "a server"))
+    found = model("gpt-4.1", discovered={"gpt-4.1": server})
+    assert found is not None
+    assert found.context_window == server.context_window, "it refuses what is between it and 1,047,576"
+    rules = [one.rule for one in found.disagreements if one.limit is Limit.CONTEXT_WINDOW]
+    assert rules == [FigureRule.BOTH_HOLD]
+
+
 def test_a_window_below_the_most_input_is_a_disagreement() -> None:
     found = model("deepseek/deepseek-v3.2")
     assert found is not None

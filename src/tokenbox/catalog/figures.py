@@ -164,16 +164,17 @@ _CLOSE = 20  # 5 %
 
 
 def with_input(
-    window: Figure | None, found: Disagreement | None, taken: Figure | None, *, stated: bool
+    window: Figure | None, found: Disagreement | None, taken: Figure | None, *, published: bool
 ) -> tuple[Figure | None, Disagreement | None]:
-    """Reconcile the window with the input limit, which cannot be larger, unless the user stated the window.
+    """Reconcile the window with the input limit, which cannot be larger.
 
-    A smaller window is a disagreement. If it is a rounded form of the input limit, that replaces it.
+    A smaller window is a disagreement. If it is published as a rounded form of the input limit, that replaces
+    it: a server's own figure is no rounded one.
     """
-    if window is None or taken is None or stated or _tokens(window) >= _tokens(taken):
+    if window is None or taken is None or _tokens(window) >= _tokens(taken):
         return window, found
     others = () if found is None else found.others
-    if is_rounding(_tokens(window), _tokens(taken)):
+    if published and is_rounding(_tokens(window), _tokens(taken)):
         others = tuple(other for other in (window, *others) if other.value != taken.value)
         return taken, Disagreement(Limit.CONTEXT_WINDOW, FigureRule.UNROUNDED, taken, others)
     others = tuple(dict.fromkeys((*others, taken)))

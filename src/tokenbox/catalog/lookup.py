@@ -61,8 +61,9 @@ def model(
         return None
     settled = {limit: settle(limit, ours, servers, listed) for limit in Limit}
     window, taken = settled[Limit.CONTEXT_WINDOW], settled[Limit.MAX_INPUT_TOKENS][0]
-    stated = ours is not None and ours.context_window is not None
-    settled[Limit.CONTEXT_WINDOW] = with_input(*window, taken, stated=stated)
+    if ours is None or ours.context_window is None:
+        published = servers is None or servers.context_window is None
+        settled[Limit.CONTEXT_WINDOW] = with_input(*window, taken, published=published)
     figures = {limit: figure for limit, (figure, _) in settled.items()}
     disagreements = [found for _, found in settled.values() if found is not None]
     return ModelInfo(
