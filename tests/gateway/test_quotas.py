@@ -26,10 +26,13 @@ from tests.gateway.running import auth, make_key, wait_until_up
 from tests.gateway.stub import usage_of
 from tests.services import Cuttable, free_port, redis_server
 from tests.waiting import SECONDS, until
+from tokenbox.catalog import Price
 from tokenbox.gateway.accounts import QuotaAccounts, exceeded
+from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.relay import CallOutcome
 from tokenbox.ledger.quota import Bucket, Quota, QuotaLevel
 from tokenbox.ledger.totals import Sum
+from tokenbox.ledger.usage import Usage
 from tokenbox.store.calls import CallSpan
 from tokenbox.store.quotas import QuotaExceeded
 from tokenbox.store.stores import open_store
@@ -144,6 +147,50 @@ def test_what_was_not_sent_costs_nothing(was_sent: bool, charged: int) -> None:
     times.append(datetime(2026, 11, 30, tzinfo=UTC))  # the day's last window has ended
     asyncio.run(ask())
     assert [take.bucket.starts.day for take in store.takes] == [29, 30]
+
+
+DEAR_TO_READ = Price(Decimal(100), Decimal(1), source="a")
+DEAR_TO_WRITE = Price(Decimal(1), Decimal(300), source="b")
+
+
+@pytest.mark.parametrize("prices", [(DEAR_TO_READ, DEAR_TO_WRITE), (DEAR_TO_WRITE, DEAR_TO_READ)])
+@pytest.mark.parametrize("usage", [Usage(900, 1), Usage(1, 3), Usage(1_000, 3)])
+def test_of_several_models_the_one_that_costs_most_is_reserved_and_charged(
+    prices: tuple[Price, ...], usage: Usage
+) -> None:
+    store, now = TakenQuotas(), datetime(2026, 11, 29, tzinfo=UTC)
+    of_models = dict(zip(("one", "other"), prices, strict=True))
+    accounts = QuotaAccounts(cast("Any", store), lambda: now, lambda model, _: of_models.get(model))
+    given = SimpleNamespace(
+        key="k",
+        was_sent=True,
+        outcome=CallOutcome(usage=usage),
+        model="one",
+        models=("one", "other"),
+        body={},
+        choices=1,
+        fallbacks=("other",),
+        input=[],
+        protocol=SimpleNamespace(api=None),
+        input_at_most=1_000,
+        reserved=3,
+        quotas=(("k", Quota.parse("$5/day")),),
+    )
+
+    async def ask() -> None:
+        request: Any = given
+        async with accounts.reserved(request, request, request, request):
+            pass
+
+    asyncio.run(ask())
+    read, written = usage.input_tokens or 0, usage.output_tokens or 0
+    in_thousands = max(read * 100 + written, read + written * 300)
+    assert [take.amount for take in store.settled] == [in_thousands * 1_000]
+    assert store.takes[0].amount >= store.settled[0].amount
+    given.models = ("one", "unpriced")
+    with pytest.raises(Refusal) as refused:
+        asyncio.run(ask())
+    assert refused.value.code == "model_unpriced"
 
 
 @pytest.fixture(params=STORES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -23,6 +23,8 @@ from tokenbox.store.owners import OwnerKind
 from tokenbox.store.quotas import QuotaExceeded, QuotaStoreError
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from tokenbox.catalog import Price
     from tokenbox.gateway.admission import Admission
     from tokenbox.gateway.attempt import Attempt
@@ -92,29 +94,23 @@ class QuotaAccounts:
             yield _NO_ACCOUNT
             return
         now = self._clock()
-        price = None
+        prices: list[Price | None] = []
         if any(quota.unit is not QuotaUnit.TOKENS for _, quota in grant.quotas):
-            price = self._highest_price(call, now, admission.input_at_most)
-        takes = self._takes(call, admission, grant, price, now)
+            prices = [self._price(model, now.date()) for model in call.models]  # any of them may answer
+        takes = self._takes(call, admission, grant, prices, now)
         account = Account(takes, await self._take(request.key, takes, now), now)
         try:
             yield account
         finally:
-            await self._store.settle(request.key, self._used(request, account, price))
-
-    def _highest_price(self, call: ApiCall, now: datetime, tokens: int) -> Price | None:
-        """Return the highest price of the models that may answer; None if one of them has no price."""
-        prices = [self._price(model, now.date()) for model in call.models]
-        known = [price for price in prices if price is not None]
-        if len(known) < len(prices):
-            return None
-        highest = max(known, key=lambda price: cost_at_most(tokens, tokens, price) or 0)
-        if any(price.cache_write_1h is None for price in known):
-            return replace(highest, cache_write_1h=None)  # one of them may charge any price for it
-        return highest
+            await self._store.settle(request.key, self._used(request, account, prices))
 
     def _takes(
-        self, call: ApiCall, admission: Admission, grant: Grant, price: Price | None, now: datetime
+        self,
+        call: ApiCall,
+        admission: Admission,
+        grant: Grant,
+        prices: Sequence[Price | None],
+        now: datetime,
     ) -> list[Take]:
         """Return the most that the request may use, for each quota."""
         output, runs = admission.reserved * call.choices, _most_runs(call)
@@ -124,7 +120,7 @@ class QuotaAccounts:
             if quota.unit is QuotaUnit.TOKENS:
                 takes.append(Take(bucket, min(MAX_INTEGER, runs * (admission.input_at_most + output))))
                 continue
-            if _has_own_prices(call, price):
+            if _has_own_prices(call, prices):
                 raise Refusal(
                     403,
                     "model_unpriced",
@@ -134,7 +130,8 @@ class QuotaAccounts:
             # OpenAI charges as output what it predicted in vain.
             predicted = len(json_bytes(call.body["prediction"])) if call.body.get("prediction") else 0
             # The usage of several runs is reported, and priced, as one.
-            at_most = cost_at_most(runs * admission.input_at_most, runs * (output + predicted), price)
+            sizes = runs * admission.input_at_most, runs * (output + predicted)
+            at_most = _highest([cost_at_most(*sizes, price) for price in prices])
             if at_most is None:
                 raise Refusal(
                     403,
@@ -165,7 +162,7 @@ class QuotaAccounts:
                 return []
             raise unavailable(error.code, "Quotas cannot be checked now. Try again shortly.", 2) from None
 
-    def _used(self, request: Attempt, account: Account, price: Price | None) -> list[Take]:
+    def _used(self, request: Attempt, account: Account, prices: Sequence[Price | None]) -> list[Take]:
         """Return what the request used: nothing if refused, everything reserved if the usage is unknown."""
         outcome = request.outcome
         if not request.was_sent or outcome.used_nothing:
@@ -173,21 +170,28 @@ class QuotaAccounts:
         usage = outcome.usage
         if usage is None or usage.input_tokens is None or usage.output_tokens is None:
             return account.takes
-        return [Take(take.bucket, self._amount(take, usage, price)) for take in account.takes]
+        return [Take(take.bucket, self._amount(take, usage, prices)) for take in account.takes]
 
     @staticmethod
-    def _amount(take: Take, usage: Usage, price: Price | None) -> int:
+    def _amount(take: Take, usage: Usage, prices: Sequence[Price | None]) -> int:
         if take.bucket.quota.unit is QuotaUnit.TOKENS:
             return (usage.input_tokens or 0) + (usage.output_tokens or 0)
         if usage.cache_write_1h_tokens is None:  # all that was written may be kept for an hour
             usage = replace(usage, cache_write_1h_tokens=usage.cache_write_tokens)
-        dollars = cost_of(usage, price).dollars
+        dollars = _highest([cost_of(usage, price).dollars for price in prices])
         return take.amount if dollars is None else min(MAX_INTEGER, nanodollars(dollars))
 
 
-def _has_own_prices(call: ApiCall, price: Price | None) -> bool:
+def _highest(costs: Sequence[Decimal | None]) -> Decimal | None:
+    """Return the highest cost of the models that may answer; None if one of them is unknown."""
+    known = [cost for cost in costs if cost is not None]
+    return max(known) if len(known) == len(costs) else None
+
+
+def _has_own_prices(call: ApiCall, prices: Sequence[Price | None]) -> bool:
     """Whether some of its tokens cost more than those of text, at prices that are unknown."""
-    hour = None if price is None or price.cache_write_1h is None else ("cache_control.ttl", "1h")
+    has_hour = all(price is not None and price.cache_write_1h is not None for price in prices)
+    hour = ("cache_control.ttl", "1h") if has_hour else None
     if call.body.get("modalities") not in (None, ["text"]):
         return True
     return any(
