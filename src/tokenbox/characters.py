@@ -106,7 +106,7 @@ def casefold(text: str) -> str:
     return _mapped(text, str.casefold)
 
 
-def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
+def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
     """Return a normal form of the text. Unicode guarantees that it is stable for assigned characters."""
     return _mapped(text, lambda part: unicodedata.normalize(form, part))
 

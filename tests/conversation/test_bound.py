@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import tokenbox
 from tests.conversation.hostile import TEXTS, hostile, shapes
@@ -117,6 +120,14 @@ def test_without_a_tokenizer_bytes_are_the_bound(text: str) -> None:
     for name in ("o200k_base", "cl100k_base", "chars4"):
         assert get(name).count(text) <= bound.plain([text])[0]
     assert bound.plain([text]) <= bound.escaped([text])
+
+
+@given(st.text())
+@example("\uac00")  # a syllable of Korean, of two or three letters
+@example("\uff21\u0958")  # one character has fewer bytes in NFKC and NFKD, the other more in all forms
+def test_a_server_may_normalize_what_it_counts(text: str) -> None:
+    forms = [unicodedata.normalize(form, text) for form in ("NFC", "NFD", "NFKC", "NFKD")]
+    assert max(len(form.encode()) for form in (text, *forms)) <= Bound(None).plain([text])[0]
 
 
 def nested(levels: int, last: str) -> dict[str, Any]:

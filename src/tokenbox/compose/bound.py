@@ -158,10 +158,13 @@ def count_of_text(text: str, total: int, tokenizer: Tokenizer) -> Count:
 
 
 def _max_bytes(text: str) -> int:
-    """Return the largest number of bytes of the text, with or without Unicode normalization."""
+    """Return the largest number of bytes of the text, with or without Unicode normalization.
+
+    What is composed (NFC, NFKC) has no more bytes than what is decomposed.
+    """
     if text.isascii():
         return len(text)
-    return max(len(utf8(text)), len(utf8(normalize("NFKC", text))), len(utf8(normalize("NFKD", text))))
+    return max(len(utf8(text)), len(utf8(normalize("NFD", text))), len(utf8(normalize("NFKD", text))))
 
 
 def _leaves(
