@@ -122,6 +122,11 @@ def test_without_a_tokenizer_bytes_are_the_bound(text: str) -> None:
     assert bound.plain([text]) <= bound.escaped([text])
 
 
+@pytest.mark.parametrize("number", [1e20, -1e300, 2**63])
+def test_a_number_may_be_shown_without_an_exponent(number: float) -> None:
+    assert Bound(get("o200k_base")).value(number) >= len(f"{number:.0f}")
+
+
 @given(st.text())
 @example("\uac00")  # a syllable of Korean, of two or three letters
 @example("\uff21\u0958")  # one character has fewer bytes in NFKC and NFKD, the other more in all forms

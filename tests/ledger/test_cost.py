@@ -98,6 +98,8 @@ def test_a_long_request_may_cost_more_per_token() -> None:
     assert cost_of(Usage(200_000, 1_000_000), price).dollars == Decimal("2.2")
     assert cost_of(Usage(200_001, 1_000_000), price).dollars == Decimal("3.400002")
     assert cost_at_most(200_001, 1_000_000, price) == Decimal("3.400002")
+    # What was read from a cache makes a request as long as what was not.
+    assert cost_of(Usage(200_001, 1_000_000, 200_000), price).dollars == Decimal("3.400002")
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,21 @@ def test_money_is_rounded_up_to_a_nanodollar(amount: Decimal) -> None:
     assert dollars_of(units - 1) < amount <= dollars_of(units)
 
 
+BUCKETS = st.builds(
+    Bucket.at,
+    st.sampled_from(("k1", "k11", "user:k1", "team:k1")),
+    st.builds(Quota, st.sampled_from(QuotaUnit), st.just(10), st.sampled_from(QuotaWindow)),
+    st.sampled_from((at(2026, 6, 1), at(2026, 6, 1, 0, 1), at(2026, 6, 8, 1), at(2027, 6, 1))),
+)
+
+
+@given(BUCKETS, BUCKETS)
+def test_no_two_windows_share_a_bucket(one: Bucket, other: Bucket) -> None:
+    assert (one.name == other.name) == (one == other)
+    raised = Bucket(one.key_id, Quota(one.quota.unit, 20, one.quota.window), one.starts)
+    assert raised.name == one.name, "a limit may change, and what was used stays"
+
+
 def test_what_is_left_is_never_below_nothing() -> None:
     bucket = Bucket.at("k", Quota.parse("10 tokens/day"), at(2026, 11, 29))
     assert [QuotaLevel(bucket, used).left for used in (0, 9, 10, 11)] == [10, 1, 0, 0]
