@@ -82,7 +82,8 @@ def choose(upgrades: Iterable[Upgrade], room: int, whole: ChoiceWhole) -> Choice
 
 def relaxed(asked: Sequence[tuple[int, int]], room: int) -> int:
     """Return the most worth of (price, worth) pairs in ``room``, the last in part: Dantzig's bound."""
-    total = sum(worth for price, worth in asked if price <= 0)
+    free = [pair for pair in asked if pair[0] <= 0]  # each leaves no less room than before
+    total, room = sum(worth for _, worth in free), room - sum(price for price, _ in free)
     for price, worth in sorted((pair for pair in asked if pair[0] > 0), key=_density, reverse=True):
         if price > room:
             return total + worth * room // price
