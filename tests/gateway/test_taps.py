@@ -191,6 +191,7 @@ def test_an_error_among_plain_events_is_seen() -> None:
     stream = FRAMES[0] * 3 + b"data: " + json.dumps(error).encode() + b"\n\n" + FRAMES[0]
     out, tap = relayed(stream, [], hide_usage=False)
     assert tap.error == error
+    assert tap.whole, "the client has been told"
     assert out.replace(b'"tokenbox":' + NOTE + b",", b"") == stream
 
 
