@@ -314,8 +314,9 @@ endpoint = "https://mine.example/v1"
 )
 @pytest.mark.parametrize("file", [".tokenbox/config.toml", "pyproject.toml"])
 def test_a_project_does_not_decide_for_its_user(
-    tmp_path: Path, file: str, text: str, key: str, value: object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, key: str, value: object
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # where an address is like the path of a file in the project
     (tmp_path / ".tokenbox").mkdir()
     (tmp_path / file).write_text(("[tool.tokenbox]\n" if file == "pyproject.toml" else "") + text + "\n")
     (tmp_path / "user.toml").write_text(USERS)
