@@ -71,7 +71,7 @@ def attempt(key: str, outcome: CallOutcome) -> Any:  # noqa: ANN401  # what the 
         began_at=NOON,
         started_at=0.0,
         category="chat",
-        call=SimpleNamespace(model="gpt-4o", choices=1),
+        call=SimpleNamespace(model="gpt-4o", choices=1, fallbacks=()),
         grant=None,
         overflow_of=None,
         fit_record=None,
@@ -112,6 +112,17 @@ def test_a_call_that_was_larger_than_estimated_costs_the_rates_of_its_size(tmp_p
     (call,) = table.calls
     assert (call.cost.dollars, call.cost.exact) == (Decimal(11 * 3 + 5 * 4) / 10**6, True)
     assert (call.predicted.input_tokens, call.predicted.at_most) == (7, Decimal(7 * 3 + 5 * 4) / 10**6)
+
+
+def test_what_another_model_may_have_answered_has_an_estimated_cost(tmp_path: Path) -> None:
+    recorder, table = books_in(tmp_path, Price(Decimal(1), Decimal(2)))
+    request = attempt("a", CallOutcome(status=200, usage=Usage(7, 3), complete=True))
+    request.call.fallbacks = ("gpt-4o-mini",)
+    recorder.record_start(request, request.call, request.admission)
+    recorder.record_end(request)
+    recorder.drain()
+    (call,) = table.calls
+    assert (call.exact, call.cost.exact) == (True, False), "the usage is the server's, the price may not be"
 
 
 def test_an_entry_of_an_older_version_is_recorded(tmp_path: Path) -> None:

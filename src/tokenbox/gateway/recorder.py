@@ -177,7 +177,8 @@ class CallRecorder:
                 "outcome": Outcome(entry["outcome"]),
                 "usage": usage,
                 "exact": exact,
-                "cost": cost_of(usage, price, exact=exact),
+                # With fallbacks another model may have answered, at another price.
+                "cost": cost_of(usage, price, exact=exact and not entry.get("fallbacks")),
             }
         return Call(
             id=entry["id"],
@@ -232,6 +233,7 @@ def _line(request: Attempt, call: ApiCall, admission: Admission) -> dict[str, ob
         "exact": admission.counted.exact,
         "at_most": admission.input_at_most,
         "reserved": admission.reserved * call.choices,
+        "fallbacks": len(call.fallbacks),
     }
 
 
