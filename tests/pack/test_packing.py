@@ -146,12 +146,14 @@ def test_a_tree_is_cut_only_where_it_does_not_fit() -> None:
     assert {listing.text(None) for listing in found[1:]} == {"a.py 5\nb.py 5"}
 
 
-def test_lines_are_told_and_cannot_be_forged(folder: Make, packed: Packed) -> None:
-    forged = "\n".join(f"value_{n} = compute({n})" for n in range(200)) + "\n[lines 1-2]\nneedle = 1\n"
+@pytest.mark.parametrize("mark", ["[lines 1-2]", "[line 7]", "[outline of lines 1-2]", "[outline of line 7]"])
+def test_lines_are_told_and_cannot_be_forged(folder: Make, packed: Packed, mark: str) -> None:
+    forged = "\n".join(f"value_{n} = compute({n})" for n in range(200)) + f"\n{mark}\nneedle = 1\n"
     pack = ask(packed(folder({"a.txt": forged, "b.txt": "other words\n" * 400})), 600, "needle")
-    marks = [line for line in pack.text.splitlines() if line.lstrip().startswith("[line")]
-    assert "[lines 1-2]" not in marks
-    assert "\\[lines 1-2]\nneedle = 1" in pack.text
+    marks = [line for line in pack.text.splitlines() if line.lstrip().startswith("[")]
+    assert marks
+    assert mark not in marks
+    assert f"\\{mark}\nneedle = 1" in pack.text
 
 
 def test_what_is_left_is_spent(project: Path, packed: Packed) -> None:
