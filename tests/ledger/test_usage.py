@@ -24,6 +24,10 @@ NAMES = (
 anything = st.one_of(
     st.none(), st.integers(-3, 12), st.booleans(), st.floats(), st.text(max_size=3), st.lists(st.integers())
 )
+reports = st.one_of(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, anything)),
+    st.fixed_dictionaries(dict.fromkeys(NAMES, st.none() | st.integers(0, 12))),
+)
 
 
 def test_nothing_known_is_not_nothing_used() -> None:
@@ -54,14 +58,18 @@ def test_a_part_is_not_more_than_its_whole() -> None:
             Usage(10, 5, **parts)
 
 
-@given(said=st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, anything)))
+@given(reports)
 def test_a_report_never_raises_and_keeps_every_figure_that_can_be_one(said: dict[str, Any]) -> None:
     usage = Usage.reported(**said)
     for name in ("input_tokens", "output_tokens"):
         value = said.get(name)
         counts = type(value) is int and value >= 0
         assert getattr(usage, name) == (value if counts else None)
-    for part, whole in (("cached_input_tokens", "input_tokens"), ("reasoning_tokens", "output_tokens")):
+    for part, whole in (
+        ("cached_input_tokens", "input_tokens"),
+        ("cache_write_tokens", "input_tokens"),
+        ("reasoning_tokens", "output_tokens"),
+    ):
         value, total = said.get(part), getattr(usage, whole)
         counts = type(value) is int and value >= 0 and (total is None or value <= total)
         assert getattr(usage, part) == (value if counts else None)
