@@ -122,6 +122,11 @@ def test_without_a_tokenizer_bytes_are_the_bound(text: str) -> None:
     assert bound.plain([text]) <= bound.escaped([text])
 
 
+def test_each_token_id_of_a_prompt_is_a_token() -> None:
+    bound = Bound(get("o200k_base"))
+    assert bound.prompt((*range(100), "words", 7)) == bound.prompt("words") + 101
+
+
 @pytest.mark.parametrize("number", [1e20, -1e300, 2**63])
 def test_a_number_may_be_shown_without_an_exponent(number: float) -> None:
     assert Bound(get("o200k_base")).value(number) >= len(f"{number:.0f}")
