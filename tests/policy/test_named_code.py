@@ -101,9 +101,10 @@ def test_a_project_may_not_allow_its_own_code(folder: Path) -> None:
     assert not named_code.allowed()
 
 
-@pytest.mark.parametrize("entry", [NAMED, "."])
+@pytest.mark.parametrize("entry", [NAMED, "", "/", "/link"])
 def test_the_user_allows_a_name_or_a_folder(folder: Path, entry: str) -> None:
-    allowed = str(folder) if entry == "." else entry
+    (folder / "link").symlink_to(folder)
+    allowed = entry if entry == NAMED else f"{folder}{entry}"
     (folder / "user.toml").write_text(f'[code]\nallowed = ["{allowed}"]\n')
     ctx.reload()
     assert ctx.estimate("m", ["a"]).tokens_in == 1
