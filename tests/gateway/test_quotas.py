@@ -120,14 +120,16 @@ class TakenQuotas:
         self.settled += takes
 
 
-@pytest.mark.parametrize(("was_sent", "charged"), [(False, 0), (True, 1_003)])
-def test_what_was_not_sent_costs_nothing(was_sent: bool, charged: int) -> None:
+@pytest.mark.parametrize(
+    ("was_sent", "used_nothing", "charged"), [(False, False, 0), (True, False, 1_003), (True, True, 0)]
+)
+def test_what_was_not_sent_or_refused_costs_nothing(was_sent: bool, used_nothing: bool, charged: int) -> None:
     store, times = TakenQuotas(), [datetime(2026, 11, 29, 23, 59, 59, tzinfo=UTC)]
     accounts = QuotaAccounts(cast("Any", store), lambda: times[-1], lambda *_: None)
     given: Any = SimpleNamespace(
         key="k",
         was_sent=was_sent,
-        outcome=CallOutcome(),
+        outcome=CallOutcome(used_nothing=used_nothing),
         body={},
         choices=1,
         fallbacks=(),

@@ -295,6 +295,60 @@ def test_a_store_that_does_not_answer_is_not_waited_for_at_the_end_of_each_lease
     asyncio.run(it())
 
 
+def test_usage_beyond_what_was_taken_is_charged_at_once() -> None:
+    async def it() -> None:
+        store, day = Shared(), bucket(1000)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        await quotas.take("a", [Take(day, 10)])
+        await quotas.settle("a", [Take(day, 25)])
+        assert store.used[day.name] == 25, "other processes see it"
+        await quotas.close()
+
+    asyncio.run(it())
+
+
+def test_a_process_holds_a_small_share_of_what_is_left_ahead() -> None:
+    async def it() -> None:
+        store, day = Shared(), bucket(3_200)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        for number in range(64):
+            await quotas.take(str(number), [Take(day, 10)])
+            await quotas.settle(str(number), [Take(day, 10)])
+            spent = 10 * (number + 1)
+            assert store.used[day.name] - spent <= 2 * (3_200 - spent) // leases.SHARE
+        await quotas.close()
+
+    asyncio.run(it())
+
+
+def test_a_lost_lease_is_charged_what_its_open_requests_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Losing(Shared):
+        loses = False
+
+        async def hold(self, reservation: str, take: Take, *, check: bool = True) -> QuotaLevel:
+            level = await super().hold(reservation, take, check=check)
+            if self.loses:
+                raise QuotaStoreError("its answer was lost")
+            return level
+
+    async def it() -> None:
+        monkeypatch.setattr(leases, "SECOND", 0.01)
+        monkeypatch.setattr(leases, "RETRY_SECONDS", 0.0)
+        store, day = Losing(), bucket(1000)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        await quotas.take("a", [Take(day, 400)])
+        store.loses = True
+        with pytest.raises(QuotaStoreError):
+            await quotas.take("b", [Take(day, 100)])
+        store.loses = False
+        await asyncio.sleep(0.1)  # the cleaner comes by several times
+        await quotas.settle("a", [Take(day, 30)])
+        await quotas.close()
+        assert store.used[day.name] == 30
+
+    asyncio.run(it())
+
+
 def test_what_nobody_takes_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     async def it() -> None:
         monkeypatch.setattr(leases, "SECOND", 0.01)
