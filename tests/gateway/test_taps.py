@@ -186,6 +186,13 @@ def test_what_is_kept_for_an_hour_is_known_at_the_end_of_a_stream(
     assert (tap.reported.output_tokens, tap.reported.cache_write_1h_tokens) == (9, hour)
 
 
+def test_the_output_that_a_stream_has_at_its_beginning_is_not_that_at_its_end() -> None:
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}}
+    stream = b"".join(frame(json.dumps(event).encode()) for event in (start, {"type": "message_stop"}))
+    _, tap = relayed(stream, [], hide_usage=False, protocol=MESSAGES)
+    assert (tap.whole, tap.reported) == (True, Usage(5, None))
+
+
 def test_an_error_among_plain_events_is_seen() -> None:
     error = {"error": {"message": "x"}}
     stream = FRAMES[0] * 3 + b"data: " + json.dumps(error).encode() + b"\n\n" + FRAMES[0]

@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox import Section, count, ctx, fit, layout, override, tokenizers
+from tokenbox.catalog import Figure
 from tokenbox.compose.requests import By, Count
 from tokenbox.conversation import Conversation, tool_costs
 from tokenbox.conversation.published import OpenAIFormat
 from tokenbox.errors import TokenizerError
-from tokenbox.models import OutputMode
+from tokenbox.models import OutputMode, Stated, resolve_figures
 from tokenbox.policy import GuardLimits, Uncertain, enforce, guard, pack, read_chunks
 from tokenbox.policy.errors import InvalidPolicy
 from tokenbox.policy.guard import Basis
@@ -159,6 +160,21 @@ def test_what_is_no_number_of_tokens_is_refused(field: str, bad: object) -> None
     with pytest.raises(InvalidPolicy) as caught:
         GuardLimits.of(**{"max_ctx": 100, field: bad})  # type: ignore[arg-type]
     assert caught.value.details["field"] == field
+
+
+def test_the_limits_of_a_model_are_all_its_figures() -> None:
+    figures = resolve_figures(
+        None,
+        call=Stated(
+            Figure(1_000, "a"),
+            Figure(700, "b"),
+            output_reserve=Figure(100, "c"),
+            headroom=(Fraction(1, 10), "d"),
+        ),
+    )
+    limits = GuardLimits.of_model(figures)
+    assert limits == GuardLimits.of(1_000, 100, "0.1", 700, {**dict(limits.sources)})
+    assert dict(limits.sources) == {"max_ctx": "a", "max_input": "b", "reserve_out": "c", "headroom": "d"}
 
 
 def test_an_override_is_explicit_per_call_and_recorded() -> None:
