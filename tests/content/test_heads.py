@@ -332,6 +332,42 @@ def test_examples_in_documentation_define_nothing(language: str) -> None:
         ),
         ("erlang", "-spec f(a) ->\n    b.\nf(1) -> 2.\n", "-spec f(a) ->\n    b.\n"),
         ("dart", "A f(\n  int x,\n) : this.of(\n  x,\n) {\n  y();\n}\n", "A f(\n  int x,\n) : this.of(\n"),
+        (
+            "erlang",
+            "-callback f(\n    a()\n) ->\n    b().\nf(1) -> 2.\n",
+            "-callback f(\n    a()\n) ->\n    b().\n",
+        ),
+        ("ocaml", "let f\n    ~a\n    ~b =\n  y();\n  a\n", "let f\n    ~a\n    ~b =\n"),
+        (
+            "verilog",  # Coq
+            "Lemma one:\n  forall n,\n  n = n.\nProof.\n  y();\nQed.\n",
+            "Lemma one:\n  forall n,\n  n = n.\n",
+        ),
+        (
+            "verilog",
+            "Definition f (a: nat)\n    (b: nat) : nat :=\n  y();\n",
+            "Definition f (a: nat)\n    (b: nat) : nat :=\n",
+        ),
+        (
+            "proofs",
+            "theorem one (n : Nat) :\n    n = n := by\n  y();\n",
+            "theorem one (n : Nat) :\n    n = n := by\n",
+        ),
+        (
+            "pascal",  # Ada
+            "function Find\n  (Text : String)\n   return Natural\nis\nbegin\n   y();\nend Find;\n",
+            "function Find\n  (Text : String)\n   return Natural\n",
+        ),
+        (
+            "pascal",
+            "procedure Find\n  (Text : String;\n   Last : Natural);\n\nprocedure X;\n",
+            "procedure Find\n  (Text : String;\n   Last : Natural);\n",
+        ),
+        ("pascal", "type Pin is\n  (One,\n   Two);\n\nx\n", "type Pin is\n  (One,\n   Two);\n"),
+        # What is in parentheses after its end is no part of a signature.
+        ("fsharp", "let f (a: int) = g(fun b ->\n    y();\n    b)\n", "let f (a: int) = g(fun b ->\n"),
+        ("ocaml", "let f = g (fun a ->\n    y();\n    a)\n", "let f = g (fun a ->\n"),
+        ("shell", "f() (\n  y();\n)\n", "f() (\n"),
     ],
 )
 def test_a_signature_of_several_lines_is_whole(language: str, text: str, signature: str) -> None:
@@ -607,6 +643,8 @@ def test_the_members_of_an_interface_follow_a_value_of_several_lines_in_fsharp()
         ("fortran", "!> Reads a file.", "! Reads a file."),
         ("fortran", "#ifdef REAL128\n! Its precision.", "! Its precision."),
         ("fsharp", "/// <summary>Reads a file.</summary>", "// Reads a file."),
+        ("fsharp", "/// <exclude />\n/// Reads a file.", "// Reads a file."),
+        ("haskell", "{-# LANGUAGE GADTs #-}\n-- Reads a file.", "-- Reads a file."),
         ("ocaml", "(** Reads (all of) it *)", "(* Reads (all of) it *)"),
         ("clike", "@ToString(includeNames = true, x = 1)\n// Reads a file.", "// Reads a file."),
         ("perl", "## no critic (Subroutines::ProhibitManyArgs)\n# Reads a file.", "# Reads a file."),
@@ -617,6 +655,7 @@ def test_a_note_is_not_cut_and_has_no_marks(language: str, above: str, note: str
         "julia": "function f(x)\nend",
         "fortran": "subroutine f(x)\nend",
         "fsharp": "let f x =\n    1",
+        "haskell": "f :: Int",
         "ocaml": "let f x =\n  1",
         "clike": "class A {\n}",
         "perl": "sub f {\n}",

@@ -165,6 +165,9 @@ def test_fenced_code_of_a_document_is_not_cut_at_its_blank_lines() -> None:
         assert text.encode()[piece.start : piece.end].count(b"```") % 2 == 0
 
 
+# A box, each line of which is a comment.
+BOX = "(*********************)\n(*  Copyright 2020   *)\n(*  under the terms  *)\n(*  of a license.    *)\n"
+BSD = "!  Redistribution and use in source and binary forms\n!  are permitted provided that\n!\n!  the\n"
 NOTICE = "// Copyright 2020 The Authors.\n//\n// Licensed under the Apache License.\n// See LICENSE.\n\n"
 
 
@@ -178,6 +181,10 @@ NOTICE = "// Copyright 2020 The Authors.\n//\n// Licensed under the Apache Licen
         ("# one\n# two\n# three\n# four: SPDX-License-Identifier: MIT\nx = 1\n", 4),
         ("#pragma once\n\n" + NOTICE + "int x;\n", 7),
         ("#!/bin/sh\n\n# -*- mode: sh -*-\n\n" + NOTICE + "x\n", 9),
+        (BOX.replace("of a license. ", "of the licence ") + "\nlet x = 1\n\nlet y = 2\n", 5),
+        (BOX.replace("under", "some ") + "let x = 1\n", 0),
+        (BSD + "x = 1\n", 4),
+        ("--  The text is subject to the terms of\n" + "--  the MPL.\n" * 3 + "x\n", 4),
         ("/* a */ int x;\n" + NOTICE.replace("//", "/*", 1) + "*/\nint y;\n", 0),  # below code
         ("// one\n// two\n// three\n// four\n\n" + NOTICE + "x\n", 0),  # below what the file is about
         ("// The licensed users\n// are here\n\nfunc main() {}\n", 0),  # too short to matter

@@ -402,6 +402,12 @@ def test_bad_project_tables(folder: Make, table: str) -> None:
         survey([folder({"pyproject.toml": f"# tokenbox\n{table}\n"})])
 
 
+def test_the_language_of_a_template_is_that_of_its_text() -> None:
+    assert kind_of("src/image.lisp.in", b"").outline == "lisp"
+    assert kind_of("CMakeLists.txt.in", b"").outline == "cmake"
+    assert kind_of("requirements.in", b"").outline == "other"
+
+
 def test_a_header_of_objective_c_is_read_as_such() -> None:
     assert kind_of("a.h", b"// A\n#import <B/B.h>\n\n@interface A : B\n- (int)c;\n@end\n").outline == "objc"
 

@@ -38,7 +38,7 @@ _MAX_MAP = 300
 _LARGE = 4096
 _MIDDLE, _MAX_OTHERS, _OTHERS_SHARE = 2048, 100, 10
 _OF_NUMBERS = b"0123456789abcdefABCDEFxXuUlL, \t\r\n{}()[].+-;"
-_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml\b")
+_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|Project)\b")  # or that of MSBuild
 
 _SAMPLE = 65_536
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")

@@ -124,7 +124,7 @@ _SEARCHED_BYTES_FOR_SIGNS = 1 << 16
 
 def kind_of(path: str, content: bytes) -> FileKind:
     """Return the kind of the file ``path``."""
-    name = path.rpartition("/")[2].lower()
+    name = without_in(path.rpartition("/")[2].lower())
     stem, _, suffix = name.rpartition(".")
     known = _NAMES.get(name) or (_SUFFIXES.get(suffix) if stem else None)
     if known is None:
@@ -136,6 +136,12 @@ def kind_of(path: str, content: bytes) -> FileKind:
         if sign.search(content, 0, _SEARCHED_BYTES_FOR_SIGNS):
             return kind
     return known
+
+
+def without_in(name: str) -> str:
+    """Return a name without the ``.in`` of a template: the text of ``config.h.in`` is C."""
+    stem = name.removesuffix(".in")
+    return stem if "." in stem[1:] or stem in _NAMES else name
 
 
 def _by_content(content: bytes) -> FileKind:

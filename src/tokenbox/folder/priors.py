@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tokenbox.content.block_kinds import Priority
 from tokenbox.folder.generated import NAMES, is_generated, is_table, is_xml
 from tokenbox.folder.globs import Glob, files_in, matching
-from tokenbox.folder.languages import CODE, kind_of
+from tokenbox.folder.languages import CODE, kind_of, without_in
 from tokenbox.worth.words import stem
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ _PAGE_NAMES = re.compile(rb"(?s)[^a-z.]+(?:\..*)?|[^.]*|.*\.(?:" + _PAGES + rb")
 _TRANSLATED = re.compile(
     rb"(?s).*\.(?:"
     + _PAGES
-    + rb"|json5?|ya?ml|xml|xliff|xlf|strings|stringsdict|xib|storyboard|resx|properties|ini|ftl|arb)"
+    + rb"|json5?|ya?ml|xml|xliff|xlf|strings|stringsdict|xib|storyboard|resx|properties|ini|hocon|ftl|arb)"
 )
 _DOCS = "doc documentation guide tutorial manual readme wiki"
 # Languages that projects are translated to from English.
@@ -233,7 +233,7 @@ PRIORS = (
         100,
         8,
         "**/migrations/**/[0-9]* **/migrations/**/v[0-9]* **/migrate/[0-9]* **/migration/v[0-9]* "
-        "**/alembic/versions/*.py",
+        "**/alembic/versions/*.py *--[0-9]*--[0-9]*.sql",
     ),
     # Programs in YAML: those of Ansible, and the templates of Helm.
     Prior(
@@ -260,6 +260,7 @@ PRIORS = (
         "*.rd *.tex *.bib *.wiki *.texi *.[1-8].scd *.scrbl",
         _DOCS,
     ),
+    Prior("example", 45, 5, "tutorial/ tutorials/", "example demo tutorial"),
     Prior(
         "data",
         25,
@@ -272,7 +273,7 @@ PRIORS = (
         "settings",
         40,
         15,
-        "*.toml *.ini *.cfg *.conf *.config *.properties *.gradle *.cmake *.sln *.slnx *.props "
+        "*.toml *.ini *.cfg *.conf *.hocon *.config *.properties *.gradle *.cmake *.sln *.slnx *.props "
         "*.targets *.globalconfig *.ruleset *.plist *.pbxproj *.xcscheme *.dotsettings *.nuspec *.resx "
         "*.desktop *.bst "
         "*.podspec *.rockspec *.bat *.cmd *.xcconfig *.xcsettings *.storyboard *.xib *.entitlements",
@@ -296,7 +297,8 @@ _CAMEL_TESTS = re.compile(r"(?<=[A-Za-z0-9])Tests?/")
 
 def prior_of(path: str, content: bytes) -> Prior:
     """Return the prior of a file, by its path, or by a mark at its top such as ``@generated``."""
-    whole = os.fsencode(_CAMEL_TESTS.sub(".tests/", path).lower())
+    folder, slash, last = _CAMEL_TESTS.sub(".tests/", path).lower().rpartition("/")
+    whole = os.fsencode(folder + slash + without_in(last))
     if b"main/" in whole or b"sources/" in whole:
         whole = _MAIN_TEST.sub(rb"\1main", _PACKAGE_FOLDERS.sub(rb"\1", whole))
     name = whole.rpartition(b"/")[2]

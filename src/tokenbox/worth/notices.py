@@ -9,11 +9,16 @@ from collections.abc import Iterator
 _START = re.compile(rb"(?:\xef\xbb\xbf)?(?:<\?php\s)?\s*+")
 # A comment, in the languages with such marks, and how it is known as a license.
 _COMMENT = re.compile(
-    rb"((?:/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|<!--.*?-->|\(\*.*?\*\)|\{-.*?-\})[ \t\r]*\n"
-    rb"|(?:[ \t]*+(?://|#|--|;|%)[^\n]*\n)+)\s*+(?=\S)",
+    rb"((?:(?:/\*[^\n]*\*/|\(\*[^\n]*\*\))[ \t\r]*\n)+"  # a box, each line of it closed
+    rb"|(?:/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|<!--.*?-->|\(\*.*?\*\)|\{-.*?-\})[ \t\r]*\n"
+    rb"|(?:[ \t]*+(?://|#|--|;|%|!|\")[^\n]*\n)+)\s*+(?=\S)",
     re.DOTALL,
 )
-_LICENSE = re.compile(rb"licen[sc]ed? |all rights reserved|SPDX-License|without warranty", re.IGNORECASE)
+_LICENSE = re.compile(
+    rb"licen[sc]ed? |all rights reserved|SPDX-License|without warranty|redistribution and use in source"
+    rb"|(?:under|subject to) the terms of",
+    re.IGNORECASE,
+)
 _COPYRIGHT = re.compile(rb"copyright|licen[sc]e", re.IGNORECASE)
 # A shorter license is no piece of its own.
 _MIN_LINES = 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 # Tags of XML and Javadoc comments, which no outline shows.
-COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|para|br|p) ?/?>")
+COMMENT_TAGS = re.compile(r"</?(?:summary|remarks|exclude|para|br|p) ?/?>")
 
 
 class DefinitionRole(Enum):

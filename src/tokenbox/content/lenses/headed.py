@@ -33,7 +33,8 @@ _NEUTRAL = re.compile(
     re.IGNORECASE,
 )
 _DIRECTIVE = re.compile(
-    r"[ \t]*#[ \t]*(?:if|ifn?def|el(?:se|if)|endif|define|undef|include|pragma|error|line|(?:end)?region)\b"
+    r"[ \t]*(?:\{-#|#[ \t]*(?:if|ifn?def|el(?:se|if)|endif|define|undef|include|pragma|error|line"
+    r"|(?:end)?region)\b)"
 )
 # Blocks of documentation above a head, by their last line and their first.
 _BLOCKS = (
@@ -64,6 +65,7 @@ _MEMBER = re.compile(
     rb"|(?i:(?:class +)?(?:function|procedure|constructor|destructor)) +\w+(?:<[^>\n]*>)?\.\w"
 )
 _PARENTHESIS = re.compile(rb"[()]")
+_CLOSES = re.compile(rb"[ \t]*[)}\]]")
 _QUOTES = re.compile(rb"\\.")  # and all else after a backslash
 _SECOND = re.compile(rb"[ \t]*\)[ \t]*\([ \t]*\r?$")  # the ports after the parameters of a module in Verilog
 # Types whose members are as good as at the top.
@@ -333,14 +335,17 @@ class _Reader:
 
     def _closed(self, n: int) -> int:
         """Return the line in which the parentheses are closed that are opened from line ``n`` on."""
-        depth, last = 0, n
+        depth, last, ends = 0, n, self._heads.ends
         for k in range(n, min(n + _MAX_SIGNATURE, len(self._ends))):
-            for mark in _PARENTHESIS.findall(self._line(k)):
-                depth += 1 if mark == b"(" else -1
+            line, free = self._line(k), 0
+            for mark in _PARENTHESIS.finditer(line):
+                if depth == 0 and ends is not None and ends.search(line, free, mark.start()):
+                    return k  # the others are those of the body: ``let f (x) = g (fun``
+                depth, free = depth + (1 if mark[0] == b"(" else -1), mark.end()
                 if depth == 0 and k > n:
                     last = k
                     # what follows on the same line opens other parentheses: ``) : this.of(``
-                    if _SECOND.match(self._line(k)) is None:
+                    if _SECOND.match(line) is None:
                         return k
             if depth <= 0:
                 return k
@@ -349,26 +354,32 @@ class _Reader:
     def _continued(self, n: int, last: int) -> int:
         """Return the last line of a signature whose lines ``n`` to ``last`` have no mark that ends it.
 
-        Deeper lines continue it, up to one with such a mark, or up to a brace on a line of its own.
+        Deeper lines continue it, up to one with such a mark, or up to a line that begins with one.
         """
         ends = self._heads.ends
         if ends is None or any(ends.search(self._line(k)) is not None for k in range(n, last + 1)):
             return last
         indent = indent_of(self._line(n))
-        for k in range(last + 1, min(last + 1 + _MAX_CONTINUED, len(self._ends))):
+        k = last + 1
+        while k < min(last + 1 + _MAX_CONTINUED, len(self._ends)):
             line = self._line(k)
             if not line.strip() or indent_of(line) <= indent:
-                return k - 1 if line.lstrip().startswith(b"{") else last
-            if ends.search(line) is not None:
+                return k - 1 if ends.match(line.lstrip()) is not None else last
+            k = self._closed(k)
+            if ends.search(self._line(k)) is not None:
                 return k
+            k += 1
         return last
 
     def _last_deeper(self, n: int) -> int:
-        """Return the last of the lines after line ``n`` that are indented deeper, up to a blank one."""
+        """Return the last of the lines after line ``n`` that are indented deeper, up to a blank one.
+
+        Lines that close a bracket may be indented alike.
+        """
         indent = indent_of(self._line(n))
         for k in range(n, min(n + _MAX_SPECIFICATION, len(self._ends) - 1)):
             line = self._line(k + 1)
-            if not line.strip() or indent_of(line) <= indent:
+            if not line.strip() or indent_of(line) < indent + (_CLOSES.match(line) is None):
                 return k
         return k if n < len(self._ends) - 1 else n
 

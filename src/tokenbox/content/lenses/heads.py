@@ -72,6 +72,12 @@ _WORDS = (
     + "(?:def|fn|fun|func|function|proc|procedure|sub|subroutine|method|macro|task|rule|predicate|event"
     r"|template|iterator|constructor|type|typealias|typedef|alias|let|const|val|var) ([\w.:!?'-]+)"
 )
+# Coq: its modifiers, and what begins a statement that has no body.
+_COQ = "(?:(?:Local|Global|Program) )*"
+_STATEMENTS = (
+    "Theorem|Lemma|Corollary|Proposition|Remark|Fact|Axiom|Parameter|Hypothesis|Variable|(?:Co)?Inductive|Variant"
+    "|Record|Structure|Class"
+)
 
 HEADS = (
     # Any language without an entry of its own: the words that most languages define names by.
@@ -163,6 +169,7 @@ HEADS = (
         r"|and (?:[+-]?'\w+ |\([^)\n]*\) )?(\w+)",
         "(* *)",
         specifications=r"(?:val|external)\b",
+        ends=re.compile(rb"=[ \t]*(?:[^\s(]|\r?\n)"),
     ),
     Heads(
         "fsharp",
@@ -237,7 +244,9 @@ HEADS = (
         r"(?:function|task)(?: automatic| static)?(?: [\w:\[\]$-]+)*? (?:\w+::)?(\w+) *[(;]"
         r"|(?:property|sequence|covergroup|clocking) (\w+)|(typedef) (?:enum|struct|union)\b"
         r"|(?:pub )?fn (?:\([^)\n]*\) )?(\w+)"
-        r"|(?:Theorem|Lemma|Corollary|Definition|Fixpoint|Inductive|Record|Instance|Notation|Module|Section|Class) (\w+)",
+        rf"|{_COQ}(?:{_STATEMENTS}|Definition|Fixpoint|Function|Example|Instance|Notation|Ltac|Module|Section) ([\w']+)",
+        specifications=rf"{_COQ}(?:{_STATEMENTS}) ",
+        ends=re.compile(rb"\{\s*$|;|:=|\.\s*$"),
     ),
     Heads(
         "vhdl",
@@ -258,7 +267,7 @@ HEADS = (
     ),
     Heads(
         "perl",  # and Prolog, which uses a suffix of Perl
-        "pl pm t psgi raku rakumod pm6 pro plt prolog",
+        "pl pm t psgi raku rakumod pm6 nqp pro plt prolog",
         r"(?:class|role|grammar) ([\w:]+)",
         r"(?:multi |my |method |async )?(?:sub|method|token|rule) (\w+)|package ([\w:]+)"
         r"|(?:has|around|before|after|override) (?:\[ *qw[(/{] *(\w+)|\(?[\"']?(\w+)[\"']? *(?:=>|,))|subtest [\"']([^\"'\n]+)"
@@ -291,7 +300,7 @@ HEADS = (
     # Typed methods: Groovy, D, Vala, Haxe, Apex, ActionScript, Razor, and the languages of shaders.
     Heads(
         "clike",
-        "groovy gvy d di vala vapi hx cls as cshtml razor glsl hlsl vert frag comp wgsl metal cl cuh jsligo ceylon chpl",
+        "groovy gvy d di vala vapi hx cls as cshtml razor glsl hlsl gdshader vert frag comp wgsl metal cl cuh jsligo ceylon chpl",
         _CLASS,
         rf"{_TYPED}|def (?:(?:private|protected|public|static|final) +)*[A-Z][\w.]*(?:<[^()=\n]*>)?(?:\[\])? (\w+)"
         rf"|{_WORDS}|def \"([^\"\n]+)\"|{_CONSTRUCTOR}",
@@ -317,6 +326,7 @@ HEADS = (
         "sh bash zsh ksh fish bats",
         others=r"(?:function +)?([\w:.-]+) *\( *\)|function +([\w:.-]+)|@test [\"']([^\"'\n]+)",
         comment="#",
+        spans_lines=False,
     ),
     Heads(
         "terraform",
@@ -352,6 +362,8 @@ HEADS = (
         r"(?i:(?:class |overriding |not |private )*(?:procedure|function|constructor|destructor|property|entry) ([\w.]+)"
         r"|(?:task|protected|type|subtype)(?: body| type)? (\w+))",
         "--",
+        specifications=r"(?i:(?:sub)?type) +\w+ ",
+        ends=re.compile(rb"(?i);|\b(?:is|with)\b"),
     ),
     Heads(
         "basic",
@@ -371,7 +383,7 @@ HEADS = (
     ),
     Heads(
         "latex",
-        "tex ltx sty",
+        "tex ltx sty dtx",
         r"\\(?:part|chapter|(?:sub)*section)\*?(?:\[[^\]\n]*\])?\{([^}\n]+)",
         r"\\(?:newcommand|renewcommand|newenvironment|newtheorem|DeclareMathOperator)\*?\{\\?([A-Za-z@]+)|\\def\\([A-Za-z@]+)",
         comment="%",
@@ -412,6 +424,7 @@ HEADS = (
         r"(?:@\[[^\]\n]*\] *)?(?:(?:private|protected|noncomputable|partial|unsafe) )*"
         r"(?:def|theorem|lemma|abbrev|instance|axiom|opaque|example|definition|fun|primrec|datatype|corollary) ([\w.']+)",
         "--",
+        ends=re.compile(rb":=|\bwhere\b|^[ \t]*\|"),
     ),
     Heads(
         "plsql",

@@ -210,7 +210,7 @@ def _cut(words: str) -> str:
 register(
     LensKind(
         "outline",
-        "16",
+        "17",
         build_outline,
         (Parameter("language", str, optional=True),),
         usage='outline or outline("python")',
