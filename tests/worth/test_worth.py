@@ -122,6 +122,30 @@ def test_places_and_names_in_traces_of_many_languages(
     assert set(names) <= {name for name, weight in query.symbols.items() if weight > 1}
 
 
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("[ERROR] /home/u/src/Cart.java:[12,17] cannot find symbol", "home/u/src/Cart.java"),
+        ("e: /home/u/src/Cart.kt: (12, 5): Unresolved reference", "home/u/src/Cart.kt"),
+        ("PHP Parse error: syntax error in /var/www/src/Cart.php on line 12", "var/www/src/Cart.php"),
+        ("./bin/cart.sh: line 12: total: command not found", "bin/cart.sh"),
+        ('File "src/cart.ml", lines 12-14, characters 5-8:', "src/cart.ml"),
+        ("/home/u/src/cart.js\n  12:5  error  'x' is not defined  no-undef", "home/u/src/cart.js"),
+        (" ---- ----\n  Line   src/Cart.php\n ---- ----\n  12     Parameter #1 expects", "src/Cart.php"),
+    ],
+    ids=["maven", "kotlin", "php", "shell", "ocaml", "eslint", "phpstan"],
+)
+def test_the_line_of_what_compilers_and_linters_find(text: str, path: str) -> None:
+    assert NamedPath(path, (12,)) in read_query(f"It fails\n{text}\n").places
+
+
+def test_a_list_after_a_path_does_not_name_its_lines() -> None:
+    assert read_query("See src/cart.py\n  1. round\n\n12 carts fail, src/shop.py: 3 errors").places == (
+        NamedPath("src/cart.py"),
+        NamedPath("src/shop.py"),
+    )
+
+
 def test_a_file_of_a_dart_package_is_in_its_lib() -> None:
     for paths in (("lib/src/cart.dart", "bin/cart.dart"), ("shop/lib/src/cart.dart", "a/lib/src/cart.dart")):
         found = Relevance(

@@ -31,7 +31,11 @@ _COMMON = frozenset(
 _PATH = re.compile(
     r"(?<![\w/.@-])(?:\.{0,2}/)?(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}(?![\w/])|(?:[\w.@+-]+/)+[\w.@+-]+"
 )
-_LINE_AFTER = re.compile(r"""["'`]?(?:, line |:|\(|:\(|#L| line |:line |\},\{line,)(\d{1,6})""")
+# The last one is a path above its findings, as linters print them.
+_LINE_AFTER = re.compile(
+    r"""["'`]?(?:,? (?:on )?lines? |:(?: ?line | ?[(\[])?|\(|#L|\},\{line,"""
+    r"|[ \t]*\n(?:[ -]+\n)?[ \t]+(?=\d+[: ]))(\d{1,6})"
+)
 _SYMBOL = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
 # Names in the frames of a traceback that are neither called nor compound there.
 _FRAMES = (
