@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import accumulate
 
@@ -57,7 +57,7 @@ _LONG_RUN = re.compile(r"\{(?:1[2-9]|[2-9][0-9]|1[0-9]{2})")
 # The search goes on after a line of this length, and not in it: a match takes as long as a search of it.
 _LONG_LINE = 2_000
 # The bytes for the states of the filter of lines; with the default of re2 it makes them again and again.
-_MAX_STATES = 64 << 20
+_MAX_STATES = 32 << 20
 
 
 def suspicious_lines(content: bytes) -> list[tuple[int, int]]:
@@ -95,23 +95,40 @@ def first_filter() -> tuple[re.Pattern[bytes], ...]:
     The time on a text goes into building the states of an automaton. These are few for the beginnings of
     patterns, and for long runs of characters where nothing else is searched.
     """
-    beginnings, runs = set[str](), set[str]()
-    own = [part for line, _ in (*KEYS.values(), *CONTEXTS.values()) for part in _alternatives(line)]
-    for part in (*own, *DETECTORS.values()):
-        match = None if part in DETECTORS.values() else _BEGINNING.match(part)
-        if match and _SPECIFIC.search(match[1]):
-            beginnings.add(f"{match[1]}{match[2]}{{6}}" if match[2] else match[1])
-        elif _LONG_RUN.search(part):
-            runs.add(part)
-        else:
-            beginnings.add(part)
-    return _any_of(beginnings), _any_of(runs)
+    own = {*_parts(KEYS), *_parts(CONTEXTS)} - _runs()
+    return _any_of({*(_beginning(part) or part for part in own), *DETECTORS.values()} - _runs()), _any_run()
 
 
 @cache
 def second_filter() -> tuple[re.Pattern[bytes], ...]:
     """Return the patterns of lines that may contain a secret."""
-    return _key_lines(), _any_of(line for line, _ in CONTEXTS.values()), _any_of(DETECTORS.values())
+    return *_key_lines(), _any_of(line for line, _ in CONTEXTS.values()), _any_of(DETECTORS.values())
+
+
+def _parts(shapes: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    """Yield the alternatives of the patterns of lines."""
+    for line, _ in shapes.values():
+        yield from _alternatives(line)
+
+
+def _beginning(part: str) -> str | None:
+    """Return the beginning of a pattern; None if too many lines have it."""
+    match = _BEGINNING.match(part)
+    if match is None or _SPECIFIC.search(match[1]) is None:
+        return None
+    return f"{match[1]}{match[2]}{{6}}" if match[2] else match[1]
+
+
+@cache
+def _runs() -> frozenset[str]:
+    """Return the patterns of long runs of characters that have no such beginning."""
+    own = (part for part in (*_parts(KEYS), *_parts(CONTEXTS)) if _beginning(part) is None)
+    return frozenset(part for part in (*own, *DETECTORS.values()) if _LONG_RUN.search(part))
+
+
+@cache
+def _any_run() -> re.Pattern[bytes]:
+    return _any_of(_runs())
 
 
 def _alternatives(pattern: str) -> list[str]:
@@ -131,9 +148,9 @@ _KINDS = tuple(KEYS)
 
 def kinds_in(line: bytes) -> list[str]:
     """Return the kinds of keys of our own table that a line may contain."""
-    if _key_lines().search(line) is None:  # most lines are here for a detector's word
-        return []
-    return [_KINDS[number] for number in _kinds_of_lines().Match(line)]
+    if not any(pattern.search(line) for pattern in _key_lines()):
+        return []  # most lines are here for a detector's word
+    return [_KINDS[number] for number in _kinds_of_lines().Match(line) or ()]
 
 
 @cache
@@ -154,9 +171,9 @@ def detectors_in() -> re2.Set:
 
 
 @cache
-def _key_lines() -> re.Pattern[bytes]:
-    """Return the pattern of lines that may contain a key of our own table."""
-    return _any_of(line for line, _ in KEYS.values())
+def _key_lines() -> tuple[re.Pattern[bytes], ...]:
+    """Return the patterns of lines that may contain a key of our own table. One of both has fewer states."""
+    return _any_of({*_parts(KEYS)} - _runs()), _any_run()
 
 
 @cache
