@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +23,23 @@ def digest_of_rules(name: str, modules: Iterable[ModuleType], packages: Iterable
     digest = hashlib.sha256(name.encode())
     try:
         for package in packages:
-            digest.update(f"{package} {version(package)}\n".encode())
+            digest.update(f"{_installed()[package]}\n".encode())
         for module in modules:
             digest.update(Path(str(module.__file__)).read_bytes())
-    except (OSError, PackageNotFoundError):
+    except (OSError, KeyError):
         return None
     return digest.digest()
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Return each installed package as its folder is named, with the version.
+
+    ``importlib.metadata`` takes 40 ms to import and to parse four files.
+    """
+    found: dict[str, str] = {}
+    for folder in reversed(sys.path):  # the first is what Python imports
+        with suppress(OSError):
+            names = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]
+            found.update((name.partition("-")[0].replace("_", "-").lower(), name) for name in sorted(names))
+    return found
