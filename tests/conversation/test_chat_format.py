@@ -659,6 +659,24 @@ RESPONSES = [
 ]
 
 
+def test_a_server_is_asked_once_for_each_whole_request() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def count(body: dict[str, Any]) -> int:
+        asked.append(body)
+        return len(asked)
+
+    chat = ChatFormat.from_server(count, "near")
+    form, tools = {"type": "json_object"}, [{"type": "function", "function": {"name": "f"}}]
+    bodies = [{"messages": HI}, {"messages": HI, "response_format": form}, {"messages": HI, "tools": tools}]
+    counts = [chat.count_request(read_request(body)) for body in bodies * 2]
+    assert asked == bodies
+    assert [(one.total, one.exact, one.at_most) for one in counts] == [(n, True, n) for n in (1, 2, 3)] * 2
+    converted = chat.count_request(read_request(RESPONSES))
+    assert not converted.exact
+    assert converted.at_most > converted.total
+
+
 @pytest.mark.parametrize("server", ["llama.cpp", "transformers"])
 def test_the_texts_of_the_responses_api_are_counted_by_a_template(server: str, model: models.Model) -> None:
     chat = ChatFormat.open(model.folder if server == "transformers" else model.gguf, server=server)

@@ -79,6 +79,23 @@ def test_a_cap_lowers_what_is_known_and_stands_in_for_what_is_not() -> None:
     assert resolve_figures("gpt-4o", settings=cap, server=SERVER).context_window == 3_000
 
 
+def test_the_call_is_before_the_settings() -> None:
+    call, settings = (
+        Stated(
+            max_input=said(10 + place, source),
+            max_output=said(20 + place, source),
+            output_reserve=said(30 + place, source),
+            window_cap=said(40 + place, source),
+            headroom=(Fraction(place, 10), source),
+        )
+        for place, source in ((1, "call"), (2, "settings"))
+    )
+    found = resolve_figures("gpt-4o", call=call, settings=settings)
+    assert set(found.sources.values()) == {"call"}
+    assert (found.max_input, found.max_output, found.output_reserve) == (11, 21, 31)
+    assert (found.context_window, found.headroom) == (41, Fraction(1, 10))
+
+
 @pytest.mark.parametrize(
     ("model", "mode", "expected"),
     [
