@@ -141,8 +141,9 @@ def test_what_was_deleted_or_cut_is_found(signing: CommandLine) -> None:
     assert (result.status, "the log was cut" in result.out.decode()) == (1, True)
 
 
-def test_a_key_that_others_may_read(signing: CommandLine) -> None:
-    (signing.folder / "key").chmod(0o644)
+@pytest.mark.parametrize("rights", [0o644, 0o640, 0o620], ids=oct)
+def test_a_key_that_others_may_read_or_change(signing: CommandLine, rights: int) -> None:
+    (signing.folder / "key").chmod(rights)
     result = signing("layout", "p.json", "--proof")
     assert (result.status, "chmod 600" in result.err) == (2, True)
     assert signing("proof", "keygen", "key").status == 2

@@ -105,13 +105,13 @@ def test_a_call_that_was_larger_than_estimated_costs_the_rates_of_its_size(tmp_p
     price = Price(Decimal(1), Decimal(2), tiers=(PriceTier(10, Decimal(3), Decimal(4)),))
     recorder, table = books_in(tmp_path, price)
     request = attempt("a", CallOutcome(status=200, usage=Usage(11, 5, 0), complete=True))
-    request.admission.input_at_most = 14
+    request.admission.input_at_most, request.call.choices = 14, 2
     recorder.record_start(request, request.call, request.admission)
     recorder.record_end(request)
     recorder.drain()
     (call,) = table.calls
     assert (call.cost.dollars, call.cost.exact) == (Decimal(11 * 3 + 5 * 4) / 10**6, True)
-    assert (call.predicted.input_tokens, call.predicted.at_most) == (7, Decimal(7 * 3 + 5 * 4) / 10**6)
+    assert (call.predicted.input_tokens, call.predicted.at_most) == (7, Decimal(7 * 3 + 10 * 4) / 10**6)
 
 
 def test_what_another_model_may_have_answered_has_an_estimated_cost(tmp_path: Path) -> None:

@@ -77,6 +77,8 @@ def test_a_cap_lowers_what_is_known_and_stands_in_for_what_is_not() -> None:
     assert resolve_figures("unheard-of", settings=cap).context_window == 50_000
     assert resolve_figures("gpt-4o", call=CALL, settings=cap).context_window == 1_000
     assert resolve_figures("gpt-4o", settings=cap, server=SERVER).context_window == 3_000
+    both = Stated(said(60_000, "of this model"), window_cap=said(50_000, "policy"))
+    assert resolve_figures("gpt-4o", settings=both).context_window == 60_000
 
 
 def test_the_call_is_before_the_settings() -> None:

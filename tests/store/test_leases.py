@@ -26,7 +26,7 @@ from tokenbox.store.redis_quotas import RedisQuotas
 from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from tokenbox.store.quotas import QuotaStore
 
@@ -427,6 +427,31 @@ def test_processes_together_are_never_over(seed: int, processes: int, faulty: bo
     assert store.rows == {}
 
 
+def on(where: str, ask: Callable[[QuotaStore], Coroutine[Any, Any, None]]) -> None:
+    """Ask the quotas at this address."""
+    if where.startswith("redis:"):
+        asyncio.run(ask(RedisQuotas(where)))
+    else:
+        with open_store(where) as store:
+            asyncio.run(ask(SqlQuotas(store.database)))
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgresql", "redis"], indirect=True)
+def test_a_bucket_is_used_to_its_last_token_and_no_further(where: str) -> None:
+    async def it(quotas: QuotaStore) -> None:
+        one, other, day = uuid4().hex, uuid4().hex, bucket(1000, uuid4().hex)
+        await quotas.hold(one, Take(day, 600))
+        assert (await quotas.hold(other, Take(day, 400))).left == 0
+        for name, amount in ((uuid4().hex, 1), (one, 601), (other, 401)):
+            with pytest.raises(QuotaExceeded) as refused:
+                await quotas.hold(name, Take(day, amount))
+            assert refused.value.level.used == 1000
+        assert (await quotas.hold(one, Take(day, 700), check=False)).used == 1100
+        await quotas.close()
+
+    on(where, it)
+
+
 @pytest.mark.parametrize("where", ["sqlite", "postgresql", "redis"], indirect=True)
 @pytest.mark.parametrize("held", [0, 30])
 def test_a_hold_that_comes_after_the_end_of_its_lease_takes_nothing(where: str, held: int) -> None:
@@ -444,11 +469,7 @@ def test_a_hold_that_comes_after_the_end_of_its_lease_takes_nothing(where: str, 
         assert level.used == (20 if held else 0)  # what nothing was held for is not charged
         await quotas.close()
 
-    if where.startswith("redis:"):
-        asyncio.run(it(RedisQuotas(where)))
-    else:
-        with open_store(where) as store:
-            asyncio.run(it(SqlQuotas(store.database)))
+    on(where, it)
 
 
 def test_a_lease_is_settled_after_a_hold_of_it_that_postgresql_still_executes(shared_postgres: str) -> None:
