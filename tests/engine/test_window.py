@@ -544,6 +544,9 @@ def test_a_result_is_restored_into_room_that_it_fills_exactly() -> None:
     window.drop(question)
     window.commit(reduction.plan_restored(window, limits, MasksToTen()))
     assert window.total == 102
+    window.append(ItemKind.USER, 90)
+    enforce(window, limits, MasksToTen())
+    assert window.total == 102, "and it is masked again"
 
 
 def test_what_leaves_for_the_number_of_turns_is_not_freed_for_the_budget() -> None:
