@@ -298,6 +298,8 @@ def test_low_water_is_decided_in_money() -> None:
     assert isinstance(sonnet, AutoLowWater)
     assert sonnet == AutoLowWater.by_price(3, "0.3", written="3.75")
     assert low_water(None) == AUTO
+    nothing_saved = Price(Decimal(1), Decimal(2), cached_input=Decimal(1), cache_write=Decimal(2))
+    assert low_water(nothing_saved) == AUTO
 
 
 def test_what_a_provider_clears_itself_is_counted_as_far_as_can_be_known() -> None:
