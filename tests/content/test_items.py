@@ -20,6 +20,7 @@ from tokenbox.content.parts import tool_call
 from tokenbox.content.request import Api, read_request, read_tools
 from tokenbox.content.results import with_texts
 from tokenbox.engine.steps import WindowLimits
+from tokenbox.integers import MAX_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +109,29 @@ def test_what_the_model_thought_is_counted(key: str) -> None:
     message = read_item({"role": "assistant", "content": "18", key: "a long thought"}).messages[0]
     assert message.reasoning == "a long thought"
     assert "a long thought" in message.counted_text
+
+
+@pytest.mark.parametrize(
+    "thought",
+    [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "reference", "reference_ids": [1]},
+        {"type": "redacted_thinking", "data": "c2ln"},
+    ],
+)
+def test_calls_beside_blocks_of_reasoning_stay_with_their_results(thought: dict[str, Any]) -> None:
+    """As Mistral and Cohere have them."""
+    function = {"name": "look", "arguments": "{}"}
+    answer = {
+        "role": "assistant",
+        "content": [thought, {"type": "text", "text": "I look."}],
+        "tool_calls": [{"id": "c", "type": "function", "function": function}],
+    }
+    chat: list[dict[str, Any]] = [user("Weather?"), answer]
+    chat += [{"role": "tool", "tool_call_id": "c", "content": "sunny"}, user("And now?")]
+    assert read_item(answer).calls == ("c",)
+    assert tokenbox.fit(chat, 1_000, model="gpt-4o").messages == chat
 
 
 def test_calls_that_are_items_of_their_own_stay_with_their_outputs() -> None:
@@ -247,6 +271,9 @@ def test_every_text_of_a_request_is_found() -> None:
         ([user("hi"), {"role": "user", "content": [{"type": "hologram"}]}], "messages[1]: content[0]"),
         ([{"role": "assistant", "content": [{"type": "tool_use"}, {"type": "hologram"}]}], "'hologram'"),
         ([object()], "message object of a library"),
+        ([{"role": "user", "content": {"type": "text", "text": "hi"}}], "Put the part into a list."),
+        ([{"role": "user", "blocks": []}], "messages[0]: this is the JSON of a library's message"),
+        ([{"kind": "request", "parts": [{"part_kind": "user-prompt"}]}], "ModelMessagesTypeAdapter"),
     ],
 )
 def test_a_shape_that_is_not_understood_names_its_place(value: object, says: str) -> None:
@@ -538,6 +565,63 @@ def test_a_block_that_langchain_does_not_know_is_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "tool_call", "id": "c", "name": "look", "args": {"city": "Bonn"}},
+        {"type": "tool_call_chunk", "id": "c", "name": "look", "args": '{"city": "Bonn"}', "index": 1},
+        {"type": "tool_use", "id": "c", "name": "look", "input": {"city": "Bonn"}},
+        {
+            "type": "function_call",
+            "id": "fc",
+            "call_id": "c",
+            "name": "look",
+            "arguments": '{"city": "Bonn"}',
+        },
+        {
+            "type": "non_standard",
+            "value": {"type": "tool_use", "id": "c", "name": "look", "input": {"city": "Bonn"}},
+        },
+    ],
+)
+def test_a_call_among_the_blocks_of_langchain_is_one_call(block: object) -> None:
+    """Adapters send it, whether ``tool_calls`` repeats it or not."""
+    alone = langchain({"type": "text", "text": "I look."}, block, kind="ai")
+    both = langchain({"type": "text", "text": "I look."}, block, kind="ai")
+    both.tool_calls = [{"name": "look", "args": {"city": "Bonn"}, "id": "c"}]  # type: ignore[attr-defined]  # a namespace
+    (message,) = read_item(alone).messages
+    assert message.tool_calls == (("c", "look", '{"city": "Bonn"}'),)
+    assert read_item(both).messages == (message,)
+
+
+def test_schemas_that_langchain_sends_as_a_block_are_counted_with_their_keys() -> None:
+    schema = {"type": "object", "properties": {"word " * 999: {"type": "string"}}}
+    tools = [{"type": "function", "name": "look", "parameters": schema}]
+    for kind in ("additional_tools", "tool_search_output", "mcp_list_tools"):
+        message = langchain({"type": kind, "tools": tools}, kind="system")
+        count = tokenbox.count([user("hi"), message], "gpt-4o")
+        assert 999 < count.total < count.at_most, kind
+
+
+def test_the_json_of_langchain_is_its_message() -> None:
+    calls = [{"name": "look", "args": {"city": "Bonn"}, "id": "c", "type": "tool_call"}]
+    saved: list[dict[str, Any]] = [
+        {"type": "human", "content": "Weather?", "additional_kwargs": {}, "response_metadata": {}},
+        {"type": "ai", "content": "", "tool_calls": calls, "response_metadata": {"model": "m"}},
+        {"type": "tool", "content": "sunny " * 99, "tool_call_id": "c"},
+        {"type": "AIMessageChunk", "content": "Sunny.", "response_metadata": {}},
+        {"type": "human", "content": "And now?"},
+    ]
+    objects = [of_library("langchain_core", **one) for one in saved]
+    count = tokenbox.count(objects, "gpt-4o")
+    assert tokenbox.count(saved, "gpt-4o") == count
+    assert tokenbox.count([{"type": one["type"], "data": one} for one in saved], "gpt-4o") == count
+    cut = tokenbox.fit(saved, 90, model="gpt-4o")
+    assert [one["type"] for one in cut.messages] == [one["type"] for one in saved]
+    assert cut.messages[1] is saved[1]
+    assert len(cut.messages[2]["content"]) < len(saved[2]["content"])
+
+
+@pytest.mark.parametrize(
     ("block", "says"),
     [
         (
@@ -757,6 +841,54 @@ def test_parts_without_a_type_are_not_followed_without_end(*, strict: bool) -> N
     for message in ({"content": [deep]}, {"parts": [response]}, {"content": "x", "images": [cycle]}):
         with pytest.raises(InvalidMessage, match="nested"):
             read_item({"role": "user", **message}, strict=strict)
+
+
+def test_an_object_that_its_library_cannot_write_is_refused() -> None:
+    class Message:
+        role = "user"
+        content = "see"
+
+        def model_dump(self, **_: object) -> dict[str, object]:
+            raise ValueError("Invalid image data")
+
+    with pytest.raises(InvalidMessage, match=r"messages\[1\]: .*Invalid image data"):
+        read_items([user("hi"), Message()])
+
+
+def test_what_an_answer_lacks_costs_nothing_where_its_dump_names_it() -> None:
+    answer = {"role": "assistant", "content": "Sunny."}
+    dumped = {
+        **answer,
+        "refusal": None,
+        "annotations": None,
+        "audio": None,
+        "function_call": None,
+        "tool_calls": None,
+    }
+    for model in ("gpt-4o", "claude-sonnet-4-5", "model-of-nobody"):
+        one, other = (tokenbox.count([user("hi"), given, user("ok")], model) for given in (answer, dumped))
+        assert one.total == other.total <= one.at_most < other.at_most
+    long = {**answer, "word " * 999: None}
+    assert tokenbox.count([user("hi"), long], "gpt-4o").total > 999
+    many = {**answer, **{f"key_{number}": None for number in range(999)}}
+    assert tokenbox.count([user("hi"), many], "gpt-4o").total > 999
+
+
+@pytest.mark.parametrize(
+    ("part", "is_bound"),
+    [
+        ({"type": "resource", "resource": {"uri": "file:///a", "text": "hi"}}, False),
+        ({"type": "resource_link", "uri": "file:///a", "name": "a"}, False),
+        ({"type": "audio", "data": "T2dnUw" * 50, "mimeType": "audio/ogg"}, False),
+        ({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}, True),
+    ],
+)
+def test_parts_of_mcp_are_read_in_results(part: dict[str, Any], is_bound: bool) -> None:
+    result = {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "see"}, part]}
+    (message,) = read_item(result).messages
+    assert message.text == "see"
+    assert len(message.media) == 1
+    assert (tokenbox.count([result], "gpt-4o").at_most < MAX_INTEGER) is is_bound
 
 
 def test_images_of_ollama() -> None:

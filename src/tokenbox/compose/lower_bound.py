@@ -87,8 +87,8 @@ def lower_bound(value: Mapping[str, object] | Frozen, tokenizer: Tokenizer) -> i
     """Count the tokens of every string, key and number of a JSON object, frozen or not.
 
     It skips the data of images, whose length does not determine their cost. It also skips ids of up to 40
-    characters, the keys that every request has, and brackets, unless the object has more of them than of
-    anything else.
+    characters, keys of null, which an SDK's ``model_dump`` has for all that an answer lacks, the keys that
+    every request has, and brackets, unless the object has more of them than of anything else.
     """
     texts: list[str] = []
     more = skipped = 0
@@ -111,9 +111,12 @@ def lower_bound(value: Mapping[str, object] | Frozen, tokenizer: Tokenizer) -> i
             own = inner.get("type")
             kind = own if isinstance(own, str) and own in _MEDIA and key in _CONTENTS else kind
             kind = None if own == "text" and kind in _FILES and key == "source" else kind
-            stack += [(one, kind if name in _HOLDERS else None, name) for name, one in inner.items()]
-            texts += [name for name in inner if name not in _STRUCTURE]
-            skipped += 1 + len(inner)
+            shown = [pair for pair in inner.items() if pair[1] is not None]
+            stack += [(one, kind if name in _HOLDERS else None, name) for name, one in shown]
+            names = [name for name in inner if name not in _STRUCTURE]
+            empty = {name for name in names if inner[name] is None and _ID.fullmatch(name)}
+            texts += [name for name in names if name not in empty]
+            skipped += 1 + len(inner) + sum(map(len, empty)) // _ID_CHARACTERS
         elif isinstance(inner, list | tuple):
             stack += [(one, kind, key) for one in inner]
             skipped += 1

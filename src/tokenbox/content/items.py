@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from tokenbox.content.library_objects import as_mapping
+from tokenbox.content.library_objects import as_mapping, saved_message
 from tokenbox.content.message import (
     Frozen,
     InvalidMessage,
@@ -47,12 +47,14 @@ _PROVIDER_ITEMS: Final = frozenset(
     multi_agent_call multi_agent_call_output agent_message
     """.split()
 )
-# Content blocks that only Anthropic's API has, beside results of the tools that it runs (``_RESULT``).
+# Content blocks that only Anthropic's API has, beside results of the tools that it runs (``_RESULT``), and
+# the last one Mistral's.
 _ANTHROPIC_BLOCKS: Final = frozenset(
     """
     tool_use tool_result thinking redacted_thinking server_tool_use
     search_result mcp_tool_use mcp_tool_result container_upload compaction
     tool_reference tool_addition tool_removal mcp_tool_listing fallback
+    reference
     """.split()
 )
 _RESULT: Final = "_tool_result"
@@ -167,8 +169,9 @@ def read_item(value: object, *, strict: bool = True) -> Item:
     if isinstance(value, Item):
         return value
     if isinstance(value, Mapping):
-        given: Mapping[str, Any] = value
-        verbatim = True
+        saved = saved_message(value) if strict and not value.keys() >= {"role", "content"} else None
+        given: Mapping[str, Any] = value if saved is None else saved
+        verbatim = saved is None
     else:
         read, verbatim = as_mapping(value)
         if isinstance(read, list):  # an object that its library sends as several messages
@@ -275,7 +278,10 @@ def _of_responses(kind: str, given: Mapping[str, Any]) -> Item:
     elif kind in _PROVIDER_ITEMS:
         message["content"] = "\n".join(texts_in(given))
     else:
-        raise InvalidMessage(f"an item has the unknown type {kind!r:.60} and no role.")
+        raise InvalidMessage(
+            f"an item has the unknown type {kind!r:.60} and no role. "
+            'Give a message: {"role": "user", "content": "hi"}.'
+        )
     return Item((Message.of(message),), joins=True, verbatim=False, raw=raw)
 
 
@@ -319,17 +325,23 @@ def _of_anthropic(given: Mapping[str, Any]) -> Item:
         for block in blocks
         if block.get("type") == "tool_result"
     ]
-    spoken = _spoken(role, [block for block in blocks if block.get("type") != "tool_result"])
+    # Reasoning in blocks stands beside the calls of Chat Completions, too (Mistral, Cohere).
+    keys = ("tool_calls", "function_call")
+    calls = {key: given[key] for key in keys if isinstance(given.get(key), list | tuple | Mapping)}
+    spoken = _spoken({"role": role, **calls}, [one for one in blocks if one.get("type") != "tool_result"])
     return Item((*messages, *spoken), verbatim=False, raw=raw)
 
 
-def _spoken(role: str, blocks: list[Mapping[str, Any]]) -> list[Message]:
-    """Return the message of the blocks that are not tool results, or no message without such blocks."""
+def _spoken(message: dict[str, Any], blocks: list[Mapping[str, Any]]) -> list[Message]:
+    """Return the message of the blocks that are not tool results, or no message without such blocks.
+
+    ``message``: its other keys.
+    """
     if not blocks:
         return []
     content: list[Mapping[str, Any]] = []
     thoughts: list[str] = []
-    calls = []
+    calls = [*message.get("tool_calls", ())]
     for block in blocks:
         kind = str(block.get("type"))
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
@@ -346,7 +358,7 @@ def _spoken(role: str, blocks: list[Mapping[str, Any]]) -> list[Message]:
             content.append({"type": "text", "text": "\n".join(texts_in(block))})
         else:
             raise InvalidMessage(f"content has a block of the unknown type {kind!r:.60}.")
-    message: dict[str, Any] = {"role": role, "content": content or None if role == "assistant" else content}
+    message["content"] = content or None if message["role"] == "assistant" else content
     if thoughts:
         message["reasoning_content"] = "\n".join(thoughts)
     if calls:

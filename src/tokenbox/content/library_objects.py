@@ -7,13 +7,15 @@ send. To support another library, add one function and one row of ``_CONVERTERS`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Final, TypeVar
 
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.microsoft import of_agent_framework, of_autogen
 from tokenbox.content.parts import MEDIA_TYPES, as_plain, media_of, text_part, texts_in, tool_call
 
+T = TypeVar("T")
 Given = Mapping[str, Any]
 
 
@@ -30,7 +32,7 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
     if callable(to_input_item):
         found = to_input_item()
         return (found, True) if isinstance(found, Mapping) else as_mapping(found)
-    if (dumped := _dumped(value)) is not None:
+    if (dumped := _converted(value, _dumped)) is not None:
         return dumped, True
     role = getattr(value, "role", None)
     role = getattr(role, "value", role)  # of an enumeration
@@ -64,7 +66,7 @@ def _of_attributes(value: Any, role: str) -> Given:
     return {"role": role, "content": as_plain(value.content), **found}
 
 
-def _converted(value: object, convert: Callable[[Any], Given | list[Given]]) -> Given | list[Given]:
+def _converted(value: object, convert: Callable[[Any], T]) -> T:
     try:
         return convert(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # its library's, or another version
@@ -106,7 +108,8 @@ def _of_langchain(value: Any) -> Given:  # an object of a library
     if role is None:
         raise InvalidMessage(f"LangChain's {type(value).__name__} is not a message that is sent.")
     given = (*(getattr(value, "tool_calls", None) or ()), *(getattr(value, "invalid_tool_calls", None) or ()))
-    calls = [tool_call(call.get("id"), call["name"], call.get("args", {})) for call in given]
+    calls = [tool_call(call.get("id"), call.get("name") or "", call.get("args", {})) for call in given]
+    calls += _langchain_calls(value.content, {call.get("id") for call in given})
     content, thoughts, details = _langchain_content(value.content)
     extra = getattr(value, "additional_kwargs", None) or {}
     # The older form of blocks.
@@ -139,9 +142,9 @@ def _with_details(message: dict[str, Any], details: list[Any]) -> dict[str, Any]
 _DETAILS: Final = "details"
 
 
-# Blocks that repeat the content of ``tool_calls``.
+# Blocks of calls. They repeat those of ``tool_calls``, which LangChain prefers, or stand alone.
 _LANGCHAIN_CALLS: Final = frozenset(
-    ("tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call")
+    ("tool_use", "tool_call", "invalid_tool_call", "tool_call_chunk", "function_call", "custom_tool_call")
 )
 _LANGCHAIN_COMPUTER: Final = "computer_call"
 # Blocks of reasoning, each with the keys of its text.
@@ -151,15 +154,60 @@ _GEMINI_FILES: Final = frozenset(("media", "file_data"))
 # Calls that the provider executes, and their results: the model reads their texts.
 _LANGCHAIN_PROVIDER: Final = frozenset(
     """
-    server_tool_use server_tool_call server_tool_result web_search_tool_result
+    server_tool_use server_tool_call server_tool_call_chunk server_tool_result web_search_tool_result
     web_search_call web_search_result file_search_call code_interpreter_call image_generation_call
     code_interpreter_output code_interpreter_result code_execution_tool_result
-    mcp_call mcp_tool_use mcp_tool_result mcp_list_tools mcp_approval_request mcp_approval_response
-    tool_search_call tool_search_output computer_call shell_call shell_call_output
+    mcp_call mcp_tool_use mcp_tool_result mcp_approval_request mcp_approval_response
+    tool_search_call computer_call shell_call shell_call_output
     apply_patch_call apply_patch_call_output custom_tool_call_output compaction
     redacted_thinking search_result tool_reference text-plain executable_code code_execution_result
     """.split()
 )
+# Items with schemas of tools, whose keys the model reads, too, and with settings.
+_LANGCHAIN_ITEMS: Final = frozenset(
+    ("additional_tools", "configuration_update", "mcp_list_tools", "tool_search_output")
+)
+
+
+def saved_message(given: Given) -> Given | None:
+    """Return the message in LangChain's JSON, of ``model_dump`` or of ``messages_to_dict``; None for another.
+
+    Raises :class:`InvalidMessage` with what to do for the JSON of LlamaIndex and of pydantic-ai.
+    """
+    for keys, load in _SAVED.items():
+        if keys.issubset(given):
+            raise InvalidMessage(f"this is the JSON of a library's message: load it with {load}.")
+    data = given.get("data", given)
+    kind = str(given.get("type")).removesuffix("MessageChunk").lower()
+    if (
+        kind not in _LANGCHAIN_ROLES
+        or "role" in given
+        or not isinstance(data, Mapping)
+        or "content" not in data
+    ):
+        return None
+    fields = {str(key): value for key, value in data.items()}
+    return _converted(SimpleNamespace(**{**fields, "type": kind}), _of_langchain)
+
+
+# The keys of messages that LlamaIndex and pydantic-ai have saved, and what makes objects of them.
+_SAVED: Final = {
+    frozenset(("role", "blocks")): "ChatMessage.model_validate(it)",
+    frozenset(("kind", "parts")): "ModelMessagesTypeAdapter.validate_python([it])",
+}
+
+
+def _langchain_calls(content: object, known: Collection[object]) -> list[dict[str, Any]]:
+    """Return the calls among the blocks whose ids are not ``known``."""
+    found = []
+    for block in map(_unwrapped, content if isinstance(content, list) else ()):
+        if not isinstance(block, Mapping):
+            continue
+        identifier = block.get("call_id", block.get("id"))
+        if block.get("type") in _LANGCHAIN_CALLS and identifier not in known:
+            given = (block[key] for key in ("args", "input", "arguments") if block.get(key) is not None)
+            found.append(tool_call(identifier, block.get("name") or "", next(given, {})))
+    return found
 
 
 def _langchain_content(content: object) -> tuple[object, list[str], list[Any]]:
@@ -169,10 +217,7 @@ def _langchain_content(content: object) -> tuple[object, list[str], list[Any]]:
     parts: list[object] = []
     thoughts: list[str] = []
     details: list[Any] = []
-    for given in content:
-        # A block that LangChain does not know is in one that it calls "non_standard".
-        is_wrapped = isinstance(given, Mapping) and given.get("type") == "non_standard"
-        block = given.get("value") if is_wrapped else given
+    for block in map(_unwrapped, content):
         kind = block.get("type") if isinstance(block, Mapping) else None
         if isinstance(block, str):
             parts.append(text_part(block))
@@ -183,11 +228,19 @@ def _langchain_content(content: object) -> tuple[object, list[str], list[Any]]:
             shown = _of_provider(block)
             parts += shown
             details += () if shown else (block,)
+        elif kind in _LANGCHAIN_ITEMS:
+            details.append(block)
         elif kind in _GEMINI_FILES:
             parts.append(media_of(block))
         elif kind not in _LANGCHAIN_CALLS:
             parts.append({**block, "type": MEDIA_TYPES[kind]} if kind in MEDIA_TYPES else block)
     return parts, thoughts, [one for one in details if one.keys() != {"type"}]
+
+
+def _unwrapped(block: Any) -> Any:
+    """Return the block in one that LangChain calls "non_standard", since it does not know it."""
+    is_wrapped = isinstance(block, Mapping) and block.get("type") == "non_standard"
+    return block.get("value") if is_wrapped else block
 
 
 def _beside_reasoning(block: Given, shown: tuple[str, ...]) -> dict[str, Any]:

@@ -77,6 +77,9 @@ _PARTS: Final[Mapping[str, tuple[PartKind, str]]] = {
     "input_file": (PartKind.FILE, ""),
     "document": (PartKind.FILE, ""),
     "document_url": (PartKind.FILE, ""),
+    "resource": (PartKind.FILE, ""),  # of MCP and Mistral
+    "resource_link": (PartKind.FILE, ""),
+    "audio": (PartKind.AUDIO, ""),
     "input_audio": (PartKind.AUDIO, ""),
     "audio_url": (PartKind.AUDIO, ""),
     "video_url": (PartKind.VIDEO, ""),
@@ -389,7 +392,8 @@ def _content(given: Mapping[str, Frozen], role: Role, *, has_calls: bool) -> str
         return None
     if isinstance(content, tuple) and not isinstance(content, Object):
         return tuple(_part(part, place) for place, part in enumerate(content))
-    raise InvalidMessage(f"content is a text or a list of parts, not {type(thaw(content)).__name__}.")
+    hint = " Put the part into a list." if isinstance(content, Object) else ""
+    raise InvalidMessage(f"content is a text or a list of parts, not {type(thaw(content)).__name__}.{hint}")
 
 
 def _part(part: Frozen, place: int) -> Part:

@@ -167,7 +167,7 @@ def _in_mapping(value: Mapping[str, Any], text: NewContent) -> dict[str, Any]:
             return {**value, key: parts}
         if key == "parts" or value.get("role") in ("user", "assistant"):
             return {**value, key: [{**content[0], "text": text(content)}]}
-    key = "output" if "role" not in value else key
+    key = key if "role" in value or "content" in value else "output"
     return {**value, key: text(value.get(key))}
 
 
