@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
+from aiohttp import web
 
+from tests.providers.fake import serving
 from tests.waiting import SECONDS
 
 if TYPE_CHECKING:
@@ -289,3 +291,19 @@ def test_without_a_model_it_says_how_to_get_one(terminal: Terminal) -> None:
     shell.types("!echo works all the sa''me")
     shell.sees("works all the same")
     assert shell.leaves() == 0
+
+
+def test_the_wait_for_a_busy_server_is_announced_before_it(terminal: Terminal) -> None:
+    async def busy(_request: web.Request) -> web.Response:
+        error = {"error": {"message": "loading the model"}}
+        return web.json_response(error, status=503, headers={"retry-after": "20"})
+
+    with serving({"/v1/chat/completions": busy}) as server:
+        shell = Typing(terminal.open("--endpoint", server.url, "--no-save"))
+        shell.sees("096>")
+        shell.types("hello")
+        shell.sees(r"retrying in 20 s, Ctrl-C stops\]")
+        assert server.paths().count("/v1/chat/completions") == 1
+        shell.child.sendintr()
+        shell.sees("loading the model")
+        assert shell.leaves() == 0

@@ -153,6 +153,7 @@ class TerminalScreen(PipeScreen):
         self._finish_line()
         for line in wrap(printable(text), terminal.width()):
             write_text(f"{self._coloured(line, _FAINT)}\n")
+        write_bytes(b"", flush=True)  # a wait may follow
 
     def problem(self, error: TokenboxError) -> None:
         self._done_waiting()

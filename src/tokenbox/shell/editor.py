@@ -46,7 +46,7 @@ class Editor:
             complete_while_typing=False,
             key_bindings=_keys(self._pastes),
             multiline=False,
-            prompt_continuation="... ",
+            prompt_continuation=lambda _width, _line, is_wrapped: "" if is_wrapped else "... ",
             enable_open_in_editor=True,
             enable_suspend=True,
         )
