@@ -137,6 +137,12 @@ def test_bars_alone_are_text(text: str) -> None:
     assert re.findall(r"\w+", COLOUR.sub("", shown([text]))) == words
 
 
+def test_a_table_whose_columns_have_no_room_is_text() -> None:
+    table = "| name | number |\n|---|---:|\n| alpha and beta | 1 |\nend"
+    lines = COLOUR.sub("", shown([table], 15)).splitlines()
+    assert lines == ["| name | number", "|", "|---|---:|", "| alpha and", "beta | 1 |", "end"]
+
+
 def test_a_table_that_is_too_wide_for_any_terminal_ends() -> None:
     line = "|" + " word |" * 40
     out = shown([f"{line}\n{'|---' * 40}|\n{line}\n"], 20)

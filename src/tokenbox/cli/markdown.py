@@ -121,19 +121,20 @@ class Markdown:
         return rest
 
     def _table_ends(self) -> None:
-        """Write the table, if there is one. Rows without a line of dashes are plain text."""
+        """Write the table, if there is one. Without a line of dashes, or room for the columns, it is text."""
         lines, self._table = self._table, []
-        if len(lines) < 2 or not _DASHES.match(lines[1]):
+        is_table = len(lines) > 1 and _DASHES.match(lines[1]) is not None
+        heads = _cells(lines[1]) if is_table else []
+        cut = [(_cells(line) + [""] * len(heads))[: len(heads)] for line in (*lines[:1], *lines[2:])]
+        rows = [[self._unmarked(cell) for cell in row] for row in cut]
+        widths = column_widths(rows, self._width())
+        if not is_table or sum(widths) + len(GAP) * (len(widths) - 1) > self._width():
             for line in lines:
                 self._words(line, ended=True)
                 self._show("\n")
                 self._begin()
             return
-        rows = [[self._unmarked(cell) for cell in _cells(line)] for line in (lines[0], *lines[2:])]
-        count = len(_cells(lines[1]))
-        rows = [(row + [""] * count)[:count] for row in rows]
-        to_right = [cell.endswith(":") and not cell.startswith(":") for cell in _cells(lines[1])]
-        widths = column_widths(rows, self._width())
+        to_right = [cell.endswith(":") and not cell.startswith(":") for cell in heads]
         for number, row in enumerate(rows):
             for parts in in_columns(row, widths):
                 blanks = [" " * (size - cells(part)) for part, size in zip(parts, widths, strict=True)]
