@@ -93,10 +93,16 @@ def test_an_upstream_with_a_trusted_certificate_answers(tmp_path: Path, start_ga
     loops.run(scenario())
 
 
-@pytest.mark.parametrize(("host", "trusted"), [("127.0.0.1", False), ("elsewhere.example", True)])
+@pytest.mark.parametrize(
+    ("host", "trusted", "cause"),
+    [
+        ("127.0.0.1", False, "self-signed certificate"),
+        ("elsewhere.example", True, "certificate is not valid for '127.0.0.1'"),
+    ],
+)
 @pytest.mark.slow
 def test_an_upstream_with_another_certificate_gets_nothing(
-    tmp_path: Path, start_gateway: StartGateway, host: str, trusted: bool
+    tmp_path: Path, start_gateway: StartGateway, host: str, trusted: bool, cause: str
 ) -> None:
     context, public = tls(tmp_path, host)
     handshakes = 0
@@ -124,5 +130,7 @@ def test_an_upstream_with_another_certificate_gets_nothing(
             server.shutdown()
             thread.join()
     assert (answer.status, answer.json["error"]["code"]) == (502, "upstream_unreachable"), answer.data
+    assert cause in gateway.log
+    assert cause not in answer.data.decode()
     assert handshakes, "the gateway did not try"
     assert not received

@@ -401,7 +401,7 @@ def test_no_such_host() -> None:
 def test_plain_http_where_tls_was_asked_for() -> None:
     with serving({}) as server:
         tls = server.url.replace("http:", "https:")
-        with provider(tls) as made, pytest.raises(ServerUnreachable, match="TLS"):
+        with provider(tls) as made, pytest.raises(ServerUnreachable, match=r"TLS with .* failed: \w"):
             made.chat(ASK)
 
 

@@ -63,6 +63,7 @@ class RequestLog:
             overflow_of=request.overflow_of,
             status=request.outcome.status,
             refused=None if refusal is None else refusal.code,
+            cause=None if refusal is None else refusal.cause,
             mode=None if admission is None else admission.mode.value,
             input_tokens=None if admission is None else admission.counted.tokens,
             exact=None if admission is None else admission.counted.exact,

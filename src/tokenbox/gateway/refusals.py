@@ -33,6 +33,7 @@ class Refusal(Exception):
     """An error answer to a request.
 
     ``code`` is stable, ``tokenbox`` has the figures, ``headers`` are added to the answer's own.
+    ``cause`` is for the log alone: why an upstream cannot be reached.
     """
 
     status: int
@@ -42,6 +43,7 @@ class Refusal(Exception):
     tokenbox: Mapping[str, object] | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
     anthropic_message: str | None = None
+    cause: str | None = None
 
     def reply(self, style: ErrorStyle, request_id: str) -> Reply:
         """Return the error as an answer in the shape of that API."""

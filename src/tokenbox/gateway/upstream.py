@@ -76,6 +76,7 @@ WITHHELD = b"[key withheld]"
 # The most bytes of an answer to one of the gateway's own requests, and how long it may take.
 _MAX_REPLY = 64 << 20
 _GET_SECONDS = 2.0
+_MAX_CAUSE = 300  # characters
 _BAD_GATEWAY = 502
 _OK = 200
 # Statuses after which the request may have run, or may still run: a timeout (408), an error while TGI
@@ -205,7 +206,10 @@ class Upstream:
         try:
             return await self._send("POST", target, headers, body, _RETRY_SECONDS, self._turns)
         except BrokenAnswer as error:
-            raise self.failed(error.how) from None
+            refusal = self.failed(error.how)
+            if error.cause is not None:
+                refusal.cause = f"{type(error.cause).__name__}: {error.cause}"[:_MAX_CAUSE]
+            raise refusal from None
         except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 

@@ -255,9 +255,13 @@ def _no_connection(error: BrokenAnswer, root: str) -> ServerUnreachable | Server
             return _too_slow(f"no connection to {root}", error.seconds)
         case socket.gaierror() | UnicodeError():
             return ServerUnreachable(f"{_host(root)} has no address. Check the name and the network.")
-        case ssl.SSLError() | ssl.CertificateError():
+        case ssl.SSLError() as cause:
+            reason = (
+                getattr(cause, "verify_message", "") or (cause.reason or "unknown").replace("_", " ").lower()
+            )
             return ServerUnreachable(
-                f"TLS with {root} failed. Check that it supports https with a valid certificate."
+                f"TLS with {root} failed: {reason.rstrip('.')}. Check that it supports https with a valid "
+                "certificate; SSL_CERT_FILE can name the certificate of an authority of your own."
             )
         case OSError() as cause if _refused(cause):
             return ConnectionRefused(f"{root} refuses connections. Check that the server runs on this port.")
