@@ -513,6 +513,7 @@ def test_while_postgresql_is_silent_quotas_are_closed_nothing_hangs_and_nothing_
         answers = list(threads.map(lambda n: gateway.post(PATH, chat(n), **auth(key)), range(12)))
     assert {answer.status for answer in answers} == {503}, answers
     assert all(answer.headers["retry-after"] for answer in answers)
+    assert '"refused":"quota_store_unavailable","cause":"' in gateway.log
     # Who has no quota is served: the key was good a moment ago, and records wait in the spool.
     assert gateway.post(PATH, chat(), **auth(free)).status == 200
     assert gateway.get("/readyz").status == 503

@@ -160,7 +160,8 @@ class QuotaAccounts:
         except QuotaStoreError as error:
             if self._when_away is WhenAway.OPEN:
                 return []
-            raise unavailable(error.code, "Quotas cannot be checked now. Try again shortly.", 2) from None
+            message = "Quotas cannot be checked now. Try again shortly."
+            raise unavailable(error.code, message, 2, error.message) from None
 
     def _used(self, request: Attempt, account: Account, prices: Sequence[Price | None]) -> list[Take]:
         """Return what the request used: nothing if refused, everything reserved if the usage is unknown."""

@@ -152,12 +152,12 @@ class KeyAuthenticator:
             self._away_until = now + ASKING_SECONDS
         try:
             key = await self._threads.ask(self._keys.find, secret)
-        except StoreError:
+        except StoreError as error:
             self._away_until = time.monotonic() + RETRY_SECONDS
             if good is not None:
                 return good
             message = "Keys cannot be checked now. Try again shortly."
-            raise unavailable("keys_unavailable", message, 2) from None
+            raise unavailable("keys_unavailable", message, 2, error.message) from None
         self._away_until = None
         self._known[digest] = (now, key)
         self._known.move_to_end(digest)

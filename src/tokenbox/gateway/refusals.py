@@ -33,7 +33,7 @@ class Refusal(Exception):
     """An error answer to a request.
 
     ``code`` is stable, ``tokenbox`` has the figures, ``headers`` are added to the answer's own.
-    ``cause`` is for the log alone: why an upstream cannot be reached.
+    ``cause`` is for the log alone: why an upstream or a store cannot be reached.
     """
 
     status: int
@@ -82,9 +82,9 @@ def invalid_request(message: str, param: str | None = None) -> Refusal:
     return Refusal(400, "invalid_request", text, param)
 
 
-def unavailable(code: str, message: str, retry_after: int) -> Refusal:
+def unavailable(code: str, message: str, retry_after: int, cause: str | None = None) -> Refusal:
     """Return the refusal (503) for something that may be available again in ``retry_after`` seconds."""
-    return Refusal(503, code, message, headers=((b"retry-after", b"%d" % retry_after),))
+    return Refusal(503, code, message, headers=((b"retry-after", b"%d" % retry_after),), cause=cause)
 
 
 def unauthorized(code: str, message: str) -> Refusal:
