@@ -146,6 +146,17 @@ def test_a_list_after_a_path_does_not_name_its_lines() -> None:
     )
 
 
+def test_a_function_of_a_traceback_is_worth_more_than_the_place_of_its_line_in_another_version() -> None:
+    data = b"x = 1\n" * 200
+    query = read_query('It fails\n  File "shop/cart.py", line 12, in total\n')
+    found = Relevance([Document("shop/cart.py", data), Document("shop/other.py", data)], query)
+    here, elsewhere, other = (
+        found.piece(i, PieceSpan(600, 660, 100, 110, (name,)))
+        for i, name in ((0, "total"), (1, "total"), (0, "names"))
+    )
+    assert 2 * here > 3 * max(elsewhere, other)
+
+
 def test_a_file_of_a_dart_package_is_in_its_lib() -> None:
     for paths in (("lib/src/cart.dart", "bin/cart.dart"), ("shop/lib/src/cart.dart", "a/lib/src/cart.dart")):
         found = Relevance(

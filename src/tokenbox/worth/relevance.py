@@ -32,6 +32,9 @@ DOCUMENT = 50
 SYMBOL, ENCLOSING_SYMBOL = 8, 3
 PLACE = 35
 LINE = 300
+# The bonus of a definition that the query names in a document that it names: a function of a traceback, whose
+# line may be that of another version.
+IN_PLACE = 100
 # The bonus of a member that the query names with its type, module or file: ``Session.get``, ``store.Open``.
 MEMBER = 50
 # A document that mentions a symbol of the query gets the bonus of an enclosing one, unless more documents
@@ -183,6 +186,8 @@ class Relevance:
             score += self._best * PLACE // 100
             if bisect_right(lines, span.first) < bisect_right(lines, span.last):
                 score += self._best * LINE // 100
+            if not self._query.symbols.keys().isdisjoint(span.names):
+                score += self._best * IN_PLACE // 100
         return score * self._percent(i) // 100 + self._documents[i].percent
 
     def _symbol_bonus(self, span: PieceSpan) -> int:
