@@ -28,7 +28,7 @@ from tokenbox.caching import (
     with_breakpoints,
 )
 from tokenbox.caching.changes import marked
-from tokenbox.catalog import price
+from tokenbox.catalog import Price, price
 from tokenbox.content.message import InvalidMessage
 from tokenbox.conversation.low_water import AUTO, AutoLowWater
 from tokenbox.tokenizers.registry import get
