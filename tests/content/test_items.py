@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -853,6 +854,34 @@ def test_an_object_that_its_library_cannot_write_is_refused() -> None:
 
     with pytest.raises(InvalidMessage, match=r"messages\[1\]: .*Invalid image data"):
         read_items([user("hi"), Message()])
+
+
+class Array:
+    """Like an array of numpy, which no question has a yes or no for."""
+
+    def __eq__(self, _: object) -> Array:  # type: ignore[override]  # as numpy's
+        return self
+
+    def __bool__(self) -> bool:
+        raise ValueError("The truth value of an array is ambiguous.")
+
+    __hash__ = None  # type: ignore[assignment]  # as numpy's
+
+
+@pytest.mark.parametrize("key", ["x", "tools", "tool_choice", "temperature", "metadata"])
+def test_an_array_in_a_field_is_no_json(key: str) -> None:
+    if key in ("temperature", "metadata"):  # free
+        assert tokenbox.count({"messages": [user("hi")], key: Array()}, "gpt-4o").exact
+        return
+    with pytest.raises(InvalidMessage, match=r"Array"):
+        tokenbox.count({"messages": [user("hi")], key: Array()}, "gpt-4o")
+
+
+def test_a_mock_is_no_message() -> None:
+    with pytest.raises(
+        InvalidMessage, match=r"messages\[1\]: a message is a mapping such as .* not MagicMock"
+    ):
+        read_items([user("hi"), MagicMock()])
 
 
 def test_what_an_answer_lacks_costs_nothing_where_its_dump_names_it() -> None:

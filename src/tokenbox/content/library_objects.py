@@ -29,10 +29,10 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
         if packages & library and all(hasattr(value, name) for name in attributes):
             return _converted(value, convert), False
     to_input_item = getattr(value, "to_input_item", None)  # OpenAI Agents
-    if callable(to_input_item):
-        found = to_input_item()
-        return (found, True) if isinstance(found, Mapping) else as_mapping(found)
-    if (dumped := _converted(value, _dumped)) is not None:
+    sent = to_input_item() if callable(to_input_item) else value
+    if isinstance(sent, Mapping):
+        return sent, True
+    if (dumped := _converted(sent, _dumped)) is not None:
         return dumped, True
     role = getattr(value, "role", None)
     role = getattr(role, "value", role)  # of an enumeration

@@ -253,8 +253,13 @@ def costly(body: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value
         for key, value in body.items()
-        if free.get(key, longest + 1) > longest and value is not None and _DEFAULTS.get(key) != value
+        if free.get(key, longest + 1) > longest and value is not None and not _is_default(key, value)
     }
+
+
+def _is_default(key: str, value: object) -> bool:
+    """Return whether the field has its default. What is no JSON, such as an array of numpy, has no such."""
+    return isinstance(value, str | Mapping | list) and _DEFAULTS.get(key) == value
 
 
 def characters_in(value: object) -> int:
