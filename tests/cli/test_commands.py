@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -18,7 +19,7 @@ import pytest
 from rich.style import Style
 
 from tests.providers.fake import raw
-from tests.waiting import SECONDS
+from tests.waiting import SECONDS, until
 from tokenbox import count
 from tokenbox.cli import layout, main, streams, terminal
 from tokenbox.ledger import Call
@@ -577,6 +578,23 @@ def test_progress_is_for_terminals(
     with terminal.progress("counting", 2) as advance:
         advance()
     assert capsys.readouterr().err == ""
+
+
+def test_progress_leaves_the_cursor_visible_so_that_a_kill_does_not_lose_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    seen = Terminal()
+    monkeypatch.setattr(sys, "stderr", seen)
+    monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    with terminal.progress("counting", 2):
+        until(lambda: "\x1b[?25h" in seen.getvalue())
+        assert "counting" in seen.getvalue()
+        assert seen.getvalue().rfind("\x1b[?25h") > seen.getvalue().rfind("\x1b[?25l")
 
 
 def test_a_bug_is_called_one(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

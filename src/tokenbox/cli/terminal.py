@@ -204,11 +204,11 @@ class _Meter:
             counted = self._total is not None and self._total > 1
             bar = (BarColumn(), MofNCompleteColumn()) if counted else ()
             text = TextColumn("{task.description}")
-            self._bar = Progress(
-                SpinnerColumn(), text, *bar, console=Console(file=sys.stderr), transient=True
-            )
+            console = Console(file=sys.stderr)
+            self._bar = Progress(SpinnerColumn(), text, *bar, console=console, transient=True)
             self._task = self._bar.add_task(self._what, total=self._total, completed=self._done)
             self._bar.start()
+            console.show_cursor()  # the bar hides it, and SIGTERM or Ctrl-Z would leave it so
 
     def advance(self) -> None:
         with self._lock:
