@@ -295,6 +295,9 @@ def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gatewa
     settings.write_text("", encoding="utf-8")
     gateway.process.send_signal(signal.SIGHUP)
     until(lambda: "no upstream is configured" in gateway.log)
+    settings.unlink()
+    gateway.process.send_signal(signal.SIGHUP)
+    until(lambda: "config.toml is gone, so its settings stay" in gateway.log)
     # After what standard output says, all of it is JSON, also what the server itself warns of.
     events = [json.loads(line)["event"] for line in gateway.log.splitlines()[1:]]
     expected = {"started", "request", "admitted_on_estimate", "reloaded", "warned", "not_reloaded"}

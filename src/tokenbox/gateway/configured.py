@@ -83,6 +83,7 @@ def settings_from(
         cors_origins=_origins(config, keys_required=keys_required),
         when_away=WhenAway(own("when_away")),
         prices=config.catalog_prices(),
+        files=config.files,
     )
 
 

@@ -213,12 +213,22 @@ def check_keys(settings: GatewaySettings) -> None:
     )
 
 
+def _check_files(before: GatewaySettings, settings: GatewaySettings) -> None:
+    """Refuse settings of which a file is gone: without it, no limit and no policy that it sets would hold."""
+    for file in before.files:
+        if file not in settings.files:
+            raise GatewayProblem(
+                f"{file} is gone, so its settings stay. Put it back, or restart the gateway to do without it."
+            )
+
+
 async def _serve(gateway: Gateway, services: GatewayServices, worker: _WorkerContext) -> None:
     limits = worker.settings.limits
 
     def reload() -> None:
         try:
             settings = worker.read_again()
+            _check_files(worker.settings, settings)
             check(settings)
         except TokenboxError as error:
             services.log.write("not_reloaded", error=error.message, code=error.code)

@@ -121,7 +121,10 @@ def short_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """All settings of the gateway. ``modes`` are by route, such as ``/v1/embeddings``."""
+    """All settings of the gateway. ``modes`` are by route, such as ``/v1/embeddings``.
+
+    ``files``: those that the settings were read from.
+    """
 
     upstreams: tuple[UpstreamSettings, ...]
     mode: Mode = Mode.ENFORCE
@@ -149,6 +152,7 @@ class GatewaySettings:
     when_away: WhenAway = WhenAway.CLOSED
     uncertain: Uncertain = Uncertain.MARGIN
     prices: Mapping[str, Price] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
     def served_as(self, name: str) -> str:
         """Return the model to which requests for ``name`` go."""
