@@ -81,6 +81,11 @@ def test_a_cap_lowers_what_is_known_and_stands_in_for_what_is_not() -> None:
     assert resolve_figures("gpt-4o", settings=both).context_window == 60_000
 
 
+def test_the_most_input_stands_in_for_an_unknown_window() -> None:
+    found = resolve_figures("unheard-of", server=ModelLimits(max_input_tokens=said(8_192, "/info")))
+    assert (found.context_window, found.max_input) == (8_192, 8_192)
+
+
 def test_the_call_is_before_the_settings() -> None:
     call, settings = (
         Stated(

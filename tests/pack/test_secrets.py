@@ -505,6 +505,7 @@ UNISSUED = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.SflKxwRJSMeKKF2QT4f
         ("dsn = 'postgres://app:k9Xw2-Vq7@db.acme-corp.io/prod'\n", "tests/conftest.py"),
         (f"JWT = '{OF_ACME}'\n", "tests/test_jwt.py"),
         (f"key = 'ghp_{WORD[:36]}'\n", "testdata/keys.txt"),
+        ("key = 'sk-helicone-a1b2c3d-e4f5g6h-i7j8k9l-m1n2o3p'\n", "tests/test_helicone.py"),
     ],
 )
 def test_what_looks_real_is_redacted_in_tests_and_manuals_too(text: str, path: str) -> None:
