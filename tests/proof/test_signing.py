@@ -117,17 +117,18 @@ def test_who_has_signed() -> None:
     assert problem(bundle_id, files_of(layout_evidence())[1], [ANNA[1]]).file == ENVELOPE
 
 
-def test_what_was_changed_after_signing_is_named() -> None:
+@pytest.mark.parametrize("model", ["gpt-5", "gpt-5o"])
+def test_what_was_changed_after_signing_is_named(model: str) -> None:
     evidence = replace(layout_evidence(), model="gpt-4o")
     envelope = signed(files_of(evidence)[1][MANIFEST], STATEMENT_TYPE, [ANNA[0]])
     # Re-hashed, with a volatile.json of its own: only the envelope is of before.
-    forged_id, forged = files_of(replace(evidence, model="gpt-5"))
+    forged_id, forged = files_of(replace(evidence, model=model))
     for keys in (None, [ANNA[1]]):
         with pytest.raises(SignatureInvalid) as caught:
             verify(MemoryFiles({**forged, ENVELOPE: envelope}), forged_id, keys)
         error = caught.value
         assert (error.file, error.field) == (MANIFEST, "predicate.model")
-        assert (error.expected, error.found) == ("gpt-4o", "gpt-5")
+        assert (error.expected, error.found) == ("gpt-4o", model)
 
 
 def test_another_key_under_the_same_id() -> None:
