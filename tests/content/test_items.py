@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
 
 import pytest
+from pydantic import BaseModel
 
 import tokenbox
 from tests.windows import enforce, evictable, window_of
@@ -940,6 +941,23 @@ def test_any_object_with_a_role_and_a_content() -> None:
     assert fitted.messages[-1] is rows[-1]
     assert any("left out" in row.content and row.id == 7 for row in fitted.messages)
     assert rows[2].content == "long " * 400
+
+
+def test_a_shortened_object_of_pydantic_is_one_of_its_class() -> None:
+    """As those of Mistral's, Cohere's, Ollama's and Google's SDKs."""
+
+    class ToolMessage(BaseModel):
+        role: str = "tool"
+        content: str
+        tool_call_id: str = "c"
+
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    answer = {"role": "assistant", "content": None, "tool_calls": [call]}
+    result = ToolMessage(content="sunny " * 300)
+    fitted = tokenbox.fit([user("Weather?"), answer, result, user("And now?")], 200, model="gpt-4o")
+    shorter = fitted.messages[2]
+    assert isinstance(shorter, ToolMessage)
+    assert len(shorter.content) < len(result.content)
 
 
 def test_tools_of_gemini_and_bedrock() -> None:

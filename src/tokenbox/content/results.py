@@ -149,9 +149,10 @@ def _written(value: Any, text: NewContent) -> Any:
     for package, write in _WRITERS.items():
         if any(base.__module__.partition(".")[0] == package for base in type(value).__mro__):
             return write(value, text)
-    dump = getattr(value, "model_dump", None)  # an SDK's object is sent as its mapping
+    dump, make = getattr(value, "model_dump", None), getattr(type(value), "model_validate", None)
     if callable(dump):
-        return _in_mapping(dump(exclude_none=True), text)
+        written = _in_mapping(dump(exclude_none=True), text)
+        return make(written) if callable(make) else written
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.replace(value, content=text(getattr(value, "content", None)))
     raise InvalidMessage(f"the texts of a {type(value).__name__} cannot be rewritten.")
@@ -169,10 +170,6 @@ def _in_mapping(value: Mapping[str, Any], text: NewContent) -> dict[str, Any]:
             return {**value, key: [{**content[0], "text": text(content)}]}
     key = key if "role" in value or "content" in value else "output"
     return {**value, key: text(value.get(key))}
-
-
-def _google(value: Any, text: NewContent) -> Any:
-    return type(value).model_validate(_in_mapping(value.model_dump(exclude_none=True), text))
 
 
 def _langchain(value: Any, text: NewContent) -> Any:
@@ -232,7 +229,6 @@ def _agent_framework(value: Any, text: NewContent) -> Any:
 
 
 _WRITERS: Final[Mapping[str, Callable[[Any, NewContent], Any]]] = {
-    "google": _google,
     "langchain_core": _langchain,
     "llama_index": _llama_index,
     "pydantic_ai": _pydantic_ai,
