@@ -136,6 +136,23 @@ def test_calls_beside_blocks_of_reasoning_stay_with_their_results(thought: dict[
     assert tokenbox.fit(chat, 1_000, model="gpt-4o").messages == chat
 
 
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"city": "Bonn"}'}},
+        {"id": "c", "type": "tool_call", "name": "look", "args": {"city": "Bonn"}},
+    ],
+)
+def test_calls_that_repeat_those_of_the_blocks_are_the_same_calls(repeated: dict[str, Any]) -> None:
+    block = {"type": "tool_use", "id": "c", "name": "look", "input": {"city": "Bonn"}}
+    other = {"id": "d", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    answer = {"role": "assistant", "content": [block], "tool_calls": [repeated]}
+    chat: list[dict[str, Any]] = [user("Weather?"), answer]
+    chat += [{"role": "tool", "tool_call_id": "c", "content": "sunny"}, user("And now?")]
+    assert tokenbox.fit(chat, 1_000, model="gpt-4o").messages == chat
+    assert read_item({**answer, "tool_calls": [repeated, other]}).calls == ("d", "c")
+
+
 def test_calls_that_are_items_of_their_own_stay_with_their_outputs() -> None:
     window = window_of([user("q"), REASONING, call("a"), call("b"), output("a"), output("b"), user("and?")])
     assert window.exchanges == 2
@@ -276,6 +293,11 @@ def test_every_text_of_a_request_is_found() -> None:
         ([{"role": "user", "content": {"type": "text", "text": "hi"}}], "Put the part into a list."),
         ([{"role": "user", "blocks": []}], "messages[0]: this is the JSON of a library's message"),
         ([{"kind": "request", "parts": [{"part_kind": "user-prompt"}]}], "ModelMessagesTypeAdapter"),
+        (
+            [{"kind": "message", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}],
+            "parts[0] is not a",
+        ),
+        ([{"type": "ai", "content": "", "tool_calls": [1]}], "JSON of LangChain cannot be read"),
     ],
 )
 def test_a_shape_that_is_not_understood_names_its_place(value: object, says: str) -> None:
@@ -302,6 +324,7 @@ def nested(depth: int) -> list[Any]:
         ),
         (lambda: read_request({"messages": [], "system": nested(5_000)}), "nested more than 32"),
         (lambda: read_request({"input": "q", "instructions": nested(990)}), "nested more than 32"),
+        (lambda: read_item({"type": nested(200_000), "content": "q"}), "nested too deeply"),
     ],
 )
 def test_what_is_no_json_or_too_deep_is_refused(read: Callable[[], object], says: str) -> None:

@@ -325,9 +325,15 @@ def _of_anthropic(given: Mapping[str, Any]) -> Item:
         for block in blocks
         if block.get("type") == "tool_result"
     ]
-    # Reasoning in blocks stands beside the calls of Chat Completions, too (Mistral, Cohere).
+    # Reasoning in blocks stands beside the calls of Chat Completions, too (Mistral, Cohere); some libraries
+    # repeat the calls of the blocks there.
     keys = ("tool_calls", "function_call")
     calls = {key: given[key] for key in keys if isinstance(given.get(key), list | tuple | Mapping)}
+    known = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
+    if isinstance(given_calls := calls.get("tool_calls"), list | tuple):
+        calls["tool_calls"] = [
+            one for one in given_calls if not (isinstance(one, Mapping) and str(one.get("id")) in known)
+        ]
     spoken = _spoken({"role": role, **calls}, [one for one in blocks if one.get("type") != "tool_result"])
     return Item((*messages, *spoken), verbatim=False, raw=raw)
 

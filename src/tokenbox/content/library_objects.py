@@ -66,12 +66,14 @@ def _of_attributes(value: Any, role: str) -> Given:
     return {"role": role, "content": as_plain(value.content), **found}
 
 
-def _converted(value: object, convert: Callable[[Any], T]) -> T:
+def _converted(value: object, convert: Callable[[Any], T], name: str = "") -> T:
     try:
         return convert(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # its library's, or another version
         what = f"{type(error).__name__}: {error!s:.200}"
-        raise InvalidMessage(f"{type(value).__name__} cannot be read as a message ({what}).") from error
+        raise InvalidMessage(
+            f"{name or type(value).__name__} cannot be read as a message ({what})."
+        ) from error
 
 
 # The keys of an SDK's response that contain its message, and what to pass instead of the response.
@@ -174,27 +176,21 @@ def saved_message(given: Given) -> Given | None:
 
     Raises :class:`InvalidMessage` with what to do for the JSON of LlamaIndex and of pydantic-ai.
     """
-    for keys, load in _SAVED.items():
-        if keys.issubset(given):
-            raise InvalidMessage(f"this is the JSON of a library's message: load it with {load}.")
-    data = given.get("data", given)
-    kind = str(given.get("type")).removesuffix("MessageChunk").lower()
-    if (
-        kind not in _LANGCHAIN_ROLES
-        or "role" in given
-        or not isinstance(data, Mapping)
-        or "content" not in data
-    ):
+    if given.keys() >= {"role", "blocks"}:
+        raise InvalidMessage(_SAVED.format("ChatMessage.model_validate(it)"))
+    if "parts" in given and given.get("kind") in ("request", "response"):
+        raise InvalidMessage(_SAVED.format("ModelMessagesTypeAdapter.validate_python([it])"))
+    data, kind = given.get("data", given), given.get("type")
+    if "role" in given or not (isinstance(kind, str) and isinstance(data, Mapping) and "content" in data):
+        return None
+    kind = kind.removesuffix("MessageChunk").lower()
+    if kind not in _LANGCHAIN_ROLES:
         return None
     fields = {str(key): value for key, value in data.items()}
-    return _converted(SimpleNamespace(**{**fields, "type": kind}), _of_langchain)
+    return _converted(SimpleNamespace(**{**fields, "type": kind}), _of_langchain, "JSON of LangChain")
 
 
-# The keys of messages that LlamaIndex and pydantic-ai have saved, and what makes objects of them.
-_SAVED: Final = {
-    frozenset(("role", "blocks")): "ChatMessage.model_validate(it)",
-    frozenset(("kind", "parts")): "ModelMessagesTypeAdapter.validate_python([it])",
-}
+_SAVED: Final = "this is the JSON of a library's message: load it with {}."
 
 
 def _langchain_calls(content: object, known: Collection[object]) -> list[dict[str, Any]]:
