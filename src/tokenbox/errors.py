@@ -382,10 +382,10 @@ def _quoted(part: str) -> str:
     return json.dumps(part, ensure_ascii=False).replace("\x7f", "\\u007F")  # TOML has no surrogates
 
 
-# postgresql://user:password@host
-_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)")
+# postgresql://user:password@host, and postgresql://user@host?password=password
+_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/]*(@)|([?&](?:ssl)?password=)[^\s&#]*")
 
 
 def without_password(text: str) -> str:
     """Return a text with the passwords of its addresses hidden: ``s3://KEY:***@bucket``."""
-    return _PASSWORD.sub(r"\1***\2", text)
+    return _PASSWORD.sub(r"\1\3***\2", text)

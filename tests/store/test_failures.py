@@ -43,6 +43,7 @@ from tokenbox.store.errors import (
 )
 from tokenbox.store.keys import KeyProblem
 from tokenbox.store.migrations import MIGRATIONS, SCHEMA, migrate
+from tokenbox.store.postgresql import PostgreSQLDatabase
 from tokenbox.store.quotas import QuotaStoreError
 from tokenbox.store.redis_quotas import RedisQuotas
 from tokenbox.store.sqlite import SQLiteDatabase
@@ -587,6 +588,23 @@ def test_an_address_of_redis_that_does_not_parse_is_not_repeated(address: str) -
         RedisQuotas(address)
     assert "s3cret" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://u:s3cret@127.0.0.1:1/db",
+        "postgresql://u@127.0.0.1:1/db?password=s3cret&sslpassword=s3cret",
+        "postgresql://127.0.0.1:1/db?user=u&password=s3cret",
+    ],
+)
+def test_an_address_of_postgresql_is_named_without_its_password(address: str) -> None:
+    """The gateway logs the error with each request that it refuses."""
+    database = PostgreSQLDatabase(address)
+    with pytest.raises(StoreUnavailable) as caught, database.reading():
+        pass
+    assert "s3cret" not in str(caught.value)
+    assert "127.0.0.1:1/db" in database.name
 
 
 def test_of_two_keys_of_one_name_that_are_made_at_once_one_is_refused(shared_postgres: str) -> None:

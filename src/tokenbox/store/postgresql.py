@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tokenbox.errors import needing
+from tokenbox.errors import needing, without_password
 from tokenbox.store.database import SqlDialect, Transaction
 from tokenbox.store.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
@@ -60,7 +60,7 @@ class PostgreSQLDatabase:
             raise StoreUnavailable(
                 "the address of the database does not parse. Give one as postgresql://user@host:5432/name."
             ) from None
-        self.name = url.render_as_string(hide_password=True)
+        self.name = without_password(url.render_as_string(hide_password=True))
         milliseconds, seconds = int(patience * 1000), max(1, round(patience))
         limits = {
             "lock_timeout": milliseconds,
