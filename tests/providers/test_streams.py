@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import ssl
 import sys
 import threading
 from traceback import extract_stack
@@ -403,6 +404,15 @@ def test_plain_http_where_tls_was_asked_for() -> None:
         tls = server.url.replace("http:", "https:")
         with provider(tls) as made, pytest.raises(ServerUnreachable, match=r"TLS with .* failed: \w"):
             made.chat(ASK)
+
+
+def test_a_failure_of_tls_without_a_reason_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> object:
+        raise ssl.SSLError("failed to allocate")
+
+    monkeypatch.setattr(ssl, "create_default_context", fails)
+    with provider("https://127.0.0.1:9") as made, pytest.raises(ServerUnreachable, match="failed: unknown"):
+        made.chat(ASK)
 
 
 def hanging(*first: bytes) -> Handler:

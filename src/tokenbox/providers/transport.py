@@ -256,9 +256,8 @@ def _no_connection(error: BrokenAnswer, root: str) -> ServerUnreachable | Server
         case socket.gaierror() | UnicodeError():
             return ServerUnreachable(f"{_host(root)} has no address. Check the name and the network.")
         case ssl.SSLError() as cause:
-            reason = (
-                getattr(cause, "verify_message", "") or (cause.reason or "unknown").replace("_", " ").lower()
-            )
+            short = (getattr(cause, "reason", None) or "unknown").replace("_", " ").lower()
+            reason = getattr(cause, "verify_message", "") or short
             return ServerUnreachable(
                 f"TLS with {root} failed: {reason.rstrip('.')}. Check that it supports https with a valid "
                 "certificate; SSL_CERT_FILE can name the certificate of an authority of your own."
