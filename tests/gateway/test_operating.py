@@ -275,6 +275,8 @@ def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gatewa
     streaming = stream.getresponse()
     settings = gateway.folder / ".tokenbox" / "config.toml"
     settings.write_text(f"[policy]\nmax_ctx = 5000\n{one}", encoding="utf-8")
+    second = gateway.folder / "pyproject.toml"
+    second.write_text("[tool.tokenbox.policy]\nheadroom = 0\n", encoding="utf-8")
     gateway.process.send_signal(signal.SIGHUP)
     until(lambda: '"event":"reloaded"' in gateway.log)
     assert 'upstream="other"' not in gateway.get("/metrics").data.decode()
@@ -288,10 +290,15 @@ def test_a_reload_changes_policies_and_drops_no_connection(start_gateway: Gatewa
         stray.connect()
         stray.sock.sendall(b"no HTTP\r\n\r\n")
         assert b"invalid_http" in stray.sock.recv(1000)
-    # Settings that are wrong change nothing, nor do those without an upstream.
+    # Settings of which a file is gone change nothing, even if it was added after the start, nor do settings
+    # that are wrong, or without an upstream.
+    second.unlink()
+    gateway.process.send_signal(signal.SIGHUP)
+    until(lambda: "pyproject.toml is gone, so its settings stay" in gateway.log)
+    second.write_text("[tool.tokenbox.policy]\nheadroom = 0\n", encoding="utf-8")
     settings.write_text("[policy]\nmax_ctx = -1\n", encoding="utf-8")
     gateway.process.send_signal(signal.SIGHUP)
-    until(lambda: '"not_reloaded"' in gateway.log)
+    until(lambda: gateway.log.count('"not_reloaded"') == 2)
     settings.write_text("", encoding="utf-8")
     gateway.process.send_signal(signal.SIGHUP)
     until(lambda: "no upstream is configured" in gateway.log)

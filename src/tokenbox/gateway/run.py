@@ -214,7 +214,7 @@ def check_keys(settings: GatewaySettings) -> None:
 
 
 def _check_files(before: GatewaySettings, settings: GatewaySettings) -> None:
-    """Refuse settings of which a file is gone: without it, no limit and no policy that it sets would hold."""
+    """Refuse settings of which a file is gone. No limit and no policy that it sets would hold."""
     for file in before.files:
         if file not in settings.files:
             raise GatewayProblem(
@@ -228,7 +228,7 @@ async def _serve(gateway: Gateway, services: GatewayServices, worker: _WorkerCon
     def reload() -> None:
         try:
             settings = worker.read_again()
-            _check_files(worker.settings, settings)
+            _check_files(services.settings, settings)
             check(settings)
         except TokenboxError as error:
             services.log.write("not_reloaded", error=error.message, code=error.code)
