@@ -75,6 +75,14 @@ def test_a_model_counts_as_fit_does_and_can_be_switched() -> None:
     for model in ("gpt-4o", "gpt-4", "a model that nobody knows"):
         conversation.model = model
         assert conversation.request_count() == tokenbox.count(conversation.messages, model)
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
+    conversation.add({"role": "user", "content": [picture]})
+    conversation.count = lambda text: len(text)  # noqa: PLW0108  # unlike len, it is of Python
+    sizes = []
+    for model in ("gpt-4o", "gpt-4o-mini"):
+        conversation.model = model
+        sizes.append(conversation.estimate_tokens())
+    assert 10 * sizes[0] < sizes[1]  # an image costs 33 times as much
     conversation.model, conversation.count = None, "chars4"
     assert conversation.request_count() == tokenbox.count(conversation.messages, tokenizer="chars4")
     with pytest.raises(tokenbox.TokenboxError, match="a model is a name"):

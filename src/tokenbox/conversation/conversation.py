@@ -460,7 +460,7 @@ class Conversation(Pictured):
         """Return a key that changes with the counter; for a bare function, one of its counts stands in."""
         counter = self._counter()
         if isinstance(self.count, FunctionType):
-            return self.count, self.media_tokens, tokenizer_of(counter).count(self.system_prompt)
+            return self.count, self.model, self.media_tokens, tokenizer_of(counter).count(self.system_prompt)
         return counter.identity, self.media_tokens, self.markers
 
     def _head(self) -> list[Item]:
