@@ -214,7 +214,7 @@ def check_keys(settings: GatewaySettings) -> None:
 
 
 def _check_files(before: GatewaySettings, settings: GatewaySettings) -> None:
-    """Refuse settings of which a file is gone. No limit and no policy that it sets would hold."""
+    """Refuse settings if a file of those in use is gone. Its limits and policies would no longer hold."""
     for file in before.files:
         if file not in settings.files:
             raise GatewayProblem(
