@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from pydantic import BaseModel
 import tokenbox
 from tests.windows import enforce, evictable, window_of
 from tokenbox import ctx
+from tokenbox.compose.lower_bound import lower_bound
 from tokenbox.content.exchanges import Grouping
 from tokenbox.content.items import read_item, read_items
 from tokenbox.content.message import InvalidMessage, Role, thaw
@@ -23,6 +25,7 @@ from tokenbox.content.request import Api, read_request, read_tools
 from tokenbox.content.results import with_texts
 from tokenbox.engine.steps import WindowLimits
 from tokenbox.integers import MAX_INTEGER
+from tokenbox.tokenizers import registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -925,6 +928,14 @@ def test_what_an_answer_lacks_costs_nothing_where_its_dump_names_it() -> None:
     assert tokenbox.count([user("hi"), long], "gpt-4o").total > 999
     many = {**answer, **{f"key_{number}": None for number in range(999)}}
     assert tokenbox.count([user("hi"), many], "gpt-4o").total > 999
+
+
+def test_keys_of_null_count_at_most_as_the_json_that_a_server_may_show() -> None:
+    tokenizer = registry.get("o200k_base")
+    for name in ("x" * 34, "items_alpha_null_default_"):
+        keys = {f"{name}{number:06}": None for number in range(999)}
+        shown = tokenizer.count(json.dumps(keys))
+        assert shown // 2 < lower_bound(keys, tokenizer) <= shown
 
 
 @pytest.mark.parametrize(

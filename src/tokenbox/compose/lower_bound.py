@@ -91,6 +91,7 @@ def lower_bound(value: Mapping[str, object] | Frozen, tokenizer: Tokenizer) -> i
     every request has, and brackets, unless the object has more of them than of anything else.
     """
     texts: list[str] = []
+    empty: list[str] = []  # keys of null
     more = skipped = 0
     stack: list[tuple[object, str | None, str]] = [(value, None, "")]
     while stack:
@@ -114,15 +115,17 @@ def lower_bound(value: Mapping[str, object] | Frozen, tokenizer: Tokenizer) -> i
             shown = [pair for pair in inner.items() if pair[1] is not None]
             stack += [(one, kind if name in _HOLDERS else None, name) for name, one in shown]
             names = [name for name in inner if name not in _STRUCTURE]
-            empty = {name for name in names if inner[name] is None and _ID.fullmatch(name)}
-            texts += [name for name in names if name not in empty]
-            skipped += 1 + len(inner) + sum(map(len, empty)) // _ID_CHARACTERS
+            free = {name for name in names if inner[name] is None and _ID.fullmatch(name)}
+            texts += [name for name in names if name not in free]
+            empty += free
+            skipped += 1 + len(inner)
         elif isinstance(inner, list | tuple):
             stack += [(one, kind, key) for one in inner]
             skipped += 1
         else:
             more += 1 + _long_number(inner)
     counted = more + sum(counts_of(tokenizer, [text for text in texts if text]))
+    skipped += sum(counts_of(tokenizer, [name for name in empty if name]))
     return counted + max(0, skipped - _FREE - _FREE_MULTIPLE * counted)
 
 
