@@ -189,6 +189,11 @@ NOTICE = "// Copyright 2020 The Authors.\n//\n// Licensed under the Apache Licen
         ("// one\n// two\n// three\n// four\n\n" + NOTICE + "x\n", 0),  # below what the file is about
         ("// The licensed users\n// are here\n\nfunc main() {}\n", 0),  # too short to matter
         ("// What this does\n// is long\n// and says\n// much.\n\nfunc main() {}\n", 0),
+        # What has another mark is no part of it, nor is a text or a table with such words a license.
+        ("// a\n// b\n// c\n// all rights reserved\n#include <x.h>\nint x;\n", 4),
+        ('# a\n# b\n# c\n# all rights reserved\n"""Says what it does."""\nx = 1\n', 4),
+        ('"id","licensed by"\n"1","me"\n"2","you"\n"3","all"\nx\n', 0),
+        ('" a\n" b\n"\n" Licensed like Vim\nlet x = 1\n', 4),
         (NOTICE, 0),  # nothing but the license
     ],
 )

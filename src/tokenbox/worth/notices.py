@@ -11,7 +11,8 @@ _START = re.compile(rb"(?:\xef\xbb\xbf)?(?:<\?php\s)?\s*+")
 _COMMENT = re.compile(
     rb"((?:(?:/\*[^\n]*\*/|\(\*[^\n]*\*\))[ \t\r]*\n)+"  # a box, each line of it closed
     rb"|(?:/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|<!--.*?-->|\(\*.*?\*\)|\{-.*?-\})[ \t\r]*\n"
-    rb"|(?:[ \t]*+(?://|#|--|;|%|!|\")[^\n]*\n)+)\s*+(?=\S)",
+    rb"|[ \t]*+(//|#|--|;|%|!)[^\n]*\n(?:[ \t]*+\2[^\n]*\n)*"  # the same mark before each line
+    rb"|(?:[ \t]*+\"(?![\w\"])[^\n]*\n)+)\s*+(?=\S)",  # of Vim, not a text of Python or a row of a table
     re.DOTALL,
 )
 _LICENSE = re.compile(
