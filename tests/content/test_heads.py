@@ -367,6 +367,13 @@ def test_examples_in_documentation_define_nothing(language: str) -> None:
         # What is in parentheses after its end is no part of a signature.
         ("fsharp", "let f (a: int) = g(fun b ->\n    y();\n    b)\n", "let f (a: int) = g(fun b ->\n"),
         ("ocaml", "let f = g (fun a ->\n    y();\n    a)\n", "let f = g (fun a ->\n"),
+        ("ocaml", "let f x = (* of x *)\n  let y = y(); in\n  y\n", "let f x = (* of x *)\n"),
+        # The colon of a constraint is no end.
+        (
+            "fsharp",
+            "type T() =\n    member F<'a when 'a : null>(\n            x: 'a\n        ) =\n        y();\n",
+            "    member F<'a when 'a : null>(\n            x: 'a\n        ) =\n",
+        ),
         ("shell", "f() (\n  y();\n)\n", "f() (\n"),
     ],
 )

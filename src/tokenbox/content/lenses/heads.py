@@ -169,7 +169,7 @@ HEADS = (
         r"|and (?:[+-]?'\w+ |\([^)\n]*\) )?(\w+)",
         "(* *)",
         specifications=r"(?:val|external)\b",
-        ends=re.compile(rb"=[ \t]*(?:[^\s(]|\r?\n)"),
+        ends=re.compile(rb"=[ \t]*(?:[^\s(]|\(\*|\r?\n)"),
     ),
     Heads(
         "fsharp",
@@ -179,7 +179,7 @@ HEADS = (
         r"let (?:rec |inline |private |internal |mutable )*\(?([\w|]+|[!$%&*+./<=>?@^|~-]+)|exception (\w+)"
         r"|(?:static |abstract |override |default )*(?:member|val|override|abstract|new)"
         r"(?: inline| private| internal| val)* (?:\w+\.)?(\w+)",
-        ends=re.compile(rb"=|^[^(]*:"),
+        ends=re.compile(rb"=|^[^(<]*:"),
     ),
     Heads(
         "lisp",
