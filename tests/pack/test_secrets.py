@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenbox
-from tokenbox.folder import secret_lines, secrets
+from tokenbox.folder import rules, secret_lines, secrets
 from tokenbox.folder.redacted import without_secrets
 from tokenbox.folder.secret_lines import DETECTORS
 from tokenbox.folder.secret_shapes import CONTEXTS, KEYS
@@ -282,6 +282,32 @@ def test_no_text_of_a_file_is_kept_for_its_secrets(tmp_path: Path) -> None:
             without_secrets(line.encode() * 30, "a.py", memory)
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         assert [value for (value,) in connection.execute("SELECT value FROM facts")] == [b""]
+
+
+def test_each_version_that_is_installed_has_rules_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digest() -> bytes | None:
+        rules.installed.cache_clear()
+        return rules.digest_of_rules("secrets", (), ["detect-secrets"])
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    monkeypatch.setattr("sys.path", [str(tmp_path / "packages.zip"), str(first), str(second)])
+    try:
+        assert digest() is None
+        found = set()
+        for folder in (
+            first / "detect_secrets-1.9.0.dist-info",
+            second / "detect_secrets-1.5.0.dist-info",
+            first / "detect_secrets-1.10.0.dist-info",  # what an update that was stopped leaves
+            second / "detect_secrets-1.5.1-py3.11.egg-info",
+        ):
+            folder.mkdir(parents=True)
+            found.add(digest())
+        assert len(found) == 4
+        assert None not in found
+    finally:
+        rules.installed.cache_clear()
 
 
 def test_other_rules_search_again(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def digest_of_rules(name: str, modules: Iterable[ModuleType], packages: Iterable
     digest = hashlib.sha256(name.encode())
     try:
         for package in packages:
-            digest.update(f"{_installed()[package]}\n".encode())
+            digest.update(installed()[package].encode())
         for module in modules:
             digest.update(Path(str(module.__file__)).read_bytes())
     except (OSError, KeyError):
@@ -32,14 +32,16 @@ def digest_of_rules(name: str, modules: Iterable[ModuleType], packages: Iterable
 
 
 @cache
-def _installed() -> dict[str, str]:
-    """Return each installed package as its folder is named, with the version.
+def installed() -> dict[str, str]:
+    """Return each installed package as its folder is named, with the version; all of them if it has several.
 
     ``importlib.metadata`` takes 40 ms to import and to parse four files.
     """
     found: dict[str, str] = {}
-    for folder in reversed(sys.path):  # the first is what Python imports
+    for folder in sys.path:
         with suppress(OSError):
-            names = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]
-            found.update((name.partition("-")[0].replace("_", "-").lower(), name) for name in sorted(names))
+            for name in sorted(os.listdir(folder or ".")):
+                if name.endswith((".dist-info", ".egg-info")):
+                    package = name.partition("-")[0].replace("_", "-").lower()
+                    found[package] = f"{found.get(package, '')}{name}\n"
     return found
