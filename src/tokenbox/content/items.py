@@ -325,17 +325,25 @@ def _of_anthropic(given: Mapping[str, Any]) -> Item:
         for block in blocks
         if block.get("type") == "tool_result"
     ]
-    # Reasoning in blocks stands beside the calls of Chat Completions, too (Mistral, Cohere); some libraries
-    # repeat the calls of the blocks there.
-    keys = ("tool_calls", "function_call")
-    calls = {key: given[key] for key in keys if isinstance(given.get(key), list | tuple | Mapping)}
-    known = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
-    if isinstance(given_calls := calls.get("tool_calls"), list | tuple):
-        calls["tool_calls"] = [
-            one for one in given_calls if not (isinstance(one, Mapping) and str(one.get("id")) in known)
-        ]
-    spoken = _spoken({"role": role, **calls}, [one for one in blocks if one.get("type") != "tool_result"])
+    message = {"role": role, **_calls_beside(blocks, given)}
+    spoken = _spoken(message, [block for block in blocks if block.get("type") != "tool_result"])
     return Item((*messages, *spoken), verbatim=False, raw=raw)
+
+
+def _calls_beside(blocks: list[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of Chat Completions with calls, which Mistral and Cohere have beside such blocks.
+
+    Without the calls that blocks have, which some libraries repeat there.
+    """
+    keys = ("tool_calls", "function_call")
+    found = {key: given[key] for key in keys if isinstance(given.get(key), list | tuple | Mapping)}
+    calls = found.get("tool_calls")
+    if isinstance(calls, list | tuple):
+        known = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
+        found["tool_calls"] = [
+            call for call in calls if not (isinstance(call, Mapping) and str(call.get("id")) in known)
+        ]
+    return found
 
 
 def _spoken(message: dict[str, Any], blocks: list[Mapping[str, Any]]) -> list[Message]:

@@ -260,6 +260,7 @@ PRIORS = (
         "*.rd *.tex *.bib *.wiki *.texi *.[1-8].scd *.scrbl",
         _DOCS,
     ),
+    # After the pages: the text of a tutorial is one.
     Prior("example", 45, 5, "tutorial/ tutorials/", "example demo tutorial"),
     Prior(
         "data",

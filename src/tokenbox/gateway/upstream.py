@@ -206,10 +206,7 @@ class Upstream:
         try:
             return await self._send("POST", target, headers, body, _RETRY_SECONDS, self._turns)
         except BrokenAnswer as error:
-            refusal = self.failed(error.how)
-            if error.cause is not None:
-                refusal.cause = f"{type(error.cause).__name__}: {error.cause}"[:_MAX_CAUSE]
-            raise refusal from None
+            raise self.failed(error.how, cause=error.cause) from None
         except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
@@ -336,7 +333,7 @@ class Upstream:
         for replica in self._replicas:
             replica.wire.close()
 
-    def failed(self, how: Failure, text: str | None = None) -> Refusal:
+    def failed(self, how: Failure, text: str | None = None, cause: BaseException | None = None) -> Refusal:
         """Return the refusal for a server that failed. ``text`` tells more than usual about it."""
         refusal, status, usual, _ = _FAILURES[how]
         return refusal(
@@ -344,6 +341,7 @@ class Upstream:
             f"upstream_{how}",
             f"The upstream {self.name!r} {usual if text is None else text}.",
             headers=((b"retry-after", b"1"),),
+            cause=None if cause is None else f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE],
         )
 
     def forwarded(self, headers: Mapping[bytes, bytes], client_auth: ClientAuth) -> Headers:
