@@ -24,7 +24,7 @@ from tokenbox.folder import rules, secret_lines, secrets
 from tokenbox.folder.redacted import without_secrets
 from tokenbox.folder.secret_lines import DETECTORS
 from tokenbox.folder.secret_shapes import CONTEXTS, KEYS
-from tokenbox.folder.secrets import redact
+from tokenbox.folder.secrets import redact, redact_all
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
 
 if TYPE_CHECKING:
@@ -249,18 +249,19 @@ def suspicious(filters: tuple[re.Pattern[bytes], ...], line: str) -> bool:
 def test_what_has_no_secret_is_searched_once(tmp_path: Path) -> None:
     secret = f"x = '{SECRETS['GitHub Token']}'\n".encode() * 20
     contents = [secret, b"x = 1\n" * 99, b"x = 2\r\n" * 99, b"x = 3\n"]
+    named = [(content, "a.py") for content in contents]
     expected = [redact(content, "a.py") for content in contents]
     with StoredCounts(tmp_path) as memory:
-        assert [without_secrets(content, "a.py", memory) for content in contents] == expected
+        assert without_secrets(named, memory) == expected
     with (
         StoredCounts(tmp_path) as memory,
-        patch("tokenbox.folder.redacted.redact", side_effect=redact) as searched,
+        patch("tokenbox.folder.redacted.redact_all", side_effect=redact_all) as searched,
     ):
-        assert [without_secrets(content, "a.py", memory) for content in contents] == expected
-        assert [call.args[0] for call in searched.call_args_list] == [secret, b"x = 3\n"]  # too small
-        for content, path in ((contents[1] + b"\n", "a.py"), (contents[1], "b.py")):
-            without_secrets(content, path, memory)
-            assert searched.call_args.args == (content, path)  # what is a secret depends on the name
+        assert without_secrets(named, memory) == expected
+        assert searched.call_args.args[0] == [named[0], named[3]]  # the last is too small
+        for one in ((contents[1] + b"\n", "a.py"), (contents[1], "b.py")):
+            without_secrets([one], memory)
+            assert searched.call_args.args[0] == [one]  # what is a secret depends on the name
 
 
 def test_a_program_searches_once_as_well(tmp_path: Path) -> None:
@@ -270,16 +271,17 @@ def test_a_program_searches_once_as_well(tmp_path: Path) -> None:
     for searched in (["a.py"], []):
         with (
             StoredCounts(tmp_path) as memory,
-            patch("tokenbox.folder.redacted.redact", side_effect=redact) as search,
+            patch("tokenbox.folder.redacted.redact_all", side_effect=redact_all) as search,
         ):
             tokenbox.pack(folder, 1_000, model="gpt-4o", cache=memory)
-        assert [call.args[1] for call in search.call_args_list if call.args[0]] == searched
+        given = [one for call in search.call_args_list for one in call.args[0]]
+        assert [path for content, path in given if content] == searched
 
 
 def test_no_text_of_a_file_is_kept_for_its_secrets(tmp_path: Path) -> None:
     with StoredCounts(tmp_path) as memory:
         for line in (f"token = '{SECRETS['GitHub Token']}'\n", "text = 1\n"):
-            without_secrets(line.encode() * 30, "a.py", memory)
+            without_secrets([(line.encode() * 30, "a.py")], memory)
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         assert [value for (value,) in connection.execute("SELECT value FROM facts")] == [b""]
 
@@ -313,14 +315,14 @@ def test_each_version_that_is_installed_has_rules_of_its_own(
 def test_other_rules_search_again(tmp_path: Path) -> None:
     content = b"x = 1\n" * 99
     with StoredCounts(tmp_path) as memory:
-        without_secrets(content, "a.py", memory)
+        without_secrets([(content, "a.py")], memory)
         for rules in (b"others", None):
             with (
                 patch("tokenbox.folder.redacted._rules", return_value=rules),
-                patch("tokenbox.folder.redacted.redact", side_effect=redact) as searched,
+                patch("tokenbox.folder.redacted.redact_all", side_effect=redact_all) as searched,
             ):
-                assert without_secrets(content, "a.py", memory) == (content, [])
-                assert searched.call_count == 1
+                assert without_secrets([(content, "a.py")], memory) == [(content, [])]
+                assert searched.call_args.args[0] == [(content, "a.py")]
 
 
 # Lines that the first look lets through: with a secret, and with everything but a secret.

@@ -1,4 +1,4 @@
-"""Redact the secrets of a file. A cache knows the contents without any, so that these are searched once."""
+"""Redact the secrets of files. A cache knows the contents without any, so that these are searched once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from tokenbox.folder import (
     secrets,
 )
 from tokenbox.folder.rules import digest_of_rules
-from tokenbox.folder.secrets import redact
+from tokenbox.folder.secrets import Redacted, redact_all
 
 if TYPE_CHECKING:
-    from tokenbox.folder.notes import Note
+    from collections.abc import Sequence
+
     from tokenbox.tokenizers.cache import CountCache
 
 # The packages and modules that decide what is a secret.
@@ -30,20 +31,28 @@ _MODULES = (made_up, private_keys, secret_keywords, secret_lines, secret_shapes,
 _MIN_CACHED = 200
 
 
-def without_secrets(content: bytes, path: str, memory: CountCache | None) -> tuple[bytes, list[Note]]:
-    """Replace each secret in ``content`` (UTF-8), and return a note for each. ``memory`` is the cache.
+def without_secrets(contents: Sequence[tuple[bytes, str]], memory: CountCache | None) -> list[Redacted]:
+    """Replace each secret in the ``contents`` (UTF-8, each with its path). ``memory`` is the cache.
 
     A content with a secret is not cached: the cache has no text, and nothing in it can put a secret back.
     """
-    key = None if memory is None or len(content) < _MIN_CACHED else _key(content, path)
-    if memory is None or key is None:
-        return redact(content, path)
-    if key in memory.recall([key]):
-        return content, []
-    result, notes = redact(content, path)
-    if result == content and not notes:
-        memory.remember({key: b""})
-    return result, notes
+    if memory is None:
+        return redact_all(contents)
+    keys = [_key(content, path) if len(content) >= _MIN_CACHED else None for content, path in contents]
+    known = memory.recall([key for key in keys if key is not None])
+    new = [one for one, key in zip(contents, keys, strict=True) if key not in known]
+    found = iter(redact_all(new))
+    results = [
+        Redacted(one[0], []) if key in known else next(found) for one, key in zip(contents, keys, strict=True)
+    ]
+    memory.remember(
+        {
+            key: b""
+            for (content, _), key, one in zip(contents, keys, results, strict=True)
+            if key is not None and key not in known and one == (content, [])
+        }
+    )
+    return results
 
 
 def _key(content: bytes, path: str) -> bytes | None:

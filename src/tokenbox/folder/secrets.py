@@ -12,7 +12,7 @@ Not used: entropy, which takes every hash for a secret, and public addresses, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -130,18 +130,44 @@ class _LineNumbers:
         return self._number
 
 
-def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
-    """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``, and return a note for each."""
-    notes: list[Note] = []
-    if any(map(content.__contains__, private_keys.MARKS)):
-        content = _without_private_keys(content, path, notes)
-    if path.endswith(SUFFIXES) and _TEST.search(path) is None:
-        content = _without_values(content, path, notes)
+class Redacted(NamedTuple):
+    """A content without its secrets, and a note for each."""
+
+    content: bytes
+    notes: list[Note]
+
+
+def redact(content: bytes, path: str) -> Redacted:
+    """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``."""
+    return redact_all([(content, path)])[0]
+
+
+def redact_all(contents: Sequence[tuple[bytes, str]]) -> list[Redacted]:
+    """Replace each secret in each of the ``contents``, which are given with their paths."""
+    whole = b"\n".join(content for content, _ in contents)
+    has_private_keys = any(map(whole.__contains__, private_keys.MARKS))
+    found: list[Redacted] = []
+    for content, path in contents:
+        notes: list[Note] = []
+        text = content
+        if has_private_keys and any(map(text.__contains__, private_keys.MARKS)):
+            text = _without_private_keys(text, path, notes)
+        if path.endswith(SUFFIXES) and _TEST.search(path) is None:
+            text = _without_values(text, path, notes)
+        found.append(Redacted(text, notes))
+    lines = suspicious_lines([text for text, _ in found])
+    return [
+        _without_keys(*one, path, some) for one, (_, path), some in zip(found, contents, lines, strict=True)
+    ]
+
+
+def _without_keys(content: bytes, notes: list[Note], path: str, lines: Sequence[tuple[int, int]]) -> Redacted:
+    """Replace the secrets on these ``lines``; on any of a file whose format has secrets of its own."""
     by_file = _by_file(path)
-    is_any_line = by_file is not None
-    lines = [match.span() for match in _LINE.finditer(content)] if is_any_line else suspicious_lines(content)
+    if by_file is not None:
+        lines = [match.span() for match in _LINE.finditer(content)]
     if not (lines or notes):
-        return content, notes
+        return Redacted(content, notes)
     pieces: list[bytes] = []
     done, numbers = 0, _LineNumbers(content)
     for start, end in lines:
@@ -159,7 +185,7 @@ def redact(content: bytes, path: str) -> tuple[bytes, list[Note]]:
                 pieces += (content[done:first], redacted.encode("utf-8", "surrogateescape"))
                 done = last
     result = b"".join([*pieces, content[done:]]) if pieces else content
-    return result, sorted(set(notes), key=lambda note: note.order)
+    return Redacted(result, sorted(set(notes), key=lambda note: note.order))
 
 
 def _mark(kind: str, path: str) -> str:

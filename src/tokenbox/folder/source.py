@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +26,7 @@ from tokenbox.folder.priors import GENERATED, VENDORED, prior_of
 from tokenbox.folder.project import ProjectSettings, project_settings
 from tokenbox.folder.reading import read_file
 from tokenbox.folder.redacted import without_secrets
+from tokenbox.folder.secrets import Redacted
 from tokenbox.folder.stripping import stripped
 from tokenbox.folder.walk import Found, common_folder, resolved, walk
 
@@ -39,6 +40,8 @@ _INVALID_IN_XML = bytes(set(range(0x20)) - set(b"\t\n\r"))
 # The kinds of files in which a tool writes the changes, and the number of changed lines that is shown of one.
 _WRITTEN_BY_TOOLS = ("lock file", "generated")
 _MAX_CHANGED = 40
+# Secrets are searched in that many bytes at once: many small files take no longer than one large one.
+_AT_ONCE = 100_000
 
 
 class NothingToPack(TokenboxError, code="nothing_to_pack"):
@@ -157,17 +160,21 @@ def read(
     reader = _Reader(priorities, redact=redact, strip=settings.strip or (), memory=memory)
     is_wanted = _choice(include, exclude)
     wanted = {path: size for path, size in surveyed.found.files.items() if is_wanted(path)}
-    files = []
+    files: list[File] = []
+    opened: list[_Opened] = []
+    waiting = 0
     for path, size in wanted.items():
         content, note = read_file(root, path)
         if note is not None:
             reader.notes.append(note)
         if content is not None or (note is not None and note.kind is NoteKind.LARGE):
-            file = reader.file(path, size if content is None else len(content), content)
-            if file.text is not None:
-                seen(file.text)
-            files.append(file)
+            opened.append(reader.open(path, size if content is None else len(content), content))
+            waiting += opened[-1].size
+        if waiting >= _AT_ONCE:
+            files += reader.files(opened, seen)
+            opened, waiting = [], 0
         advance()
+    files += reader.files(opened, seen)
     files = with_others(files)
     changes = [change for change in changes if is_wanted(change.path)]
     if not files and not changes:
@@ -226,6 +233,15 @@ def _choice(include: Sequence[str], exclude: Sequence[str]) -> Callable[[str], b
     return is_wanted
 
 
+class _Opened(NamedTuple):
+    """A file as it was read, with its secrets. ``text``: None for a file that only the tree names."""
+
+    path: str
+    name: str
+    size: int
+    text: bytes | None
+
+
 class _Reader:
     def __init__(
         self,
@@ -241,9 +257,9 @@ class _Reader:
         self._redact = redact
         self.notes: list[Note] = []
 
-    def file(self, path: str, size: int, content: bytes | None) -> File:
-        """Return the file; ``content`` is None if it is too large to read."""
-        name, text, lines = shown(path), None, None
+    def open(self, path: str, size: int, content: bytes | None) -> _Opened:
+        """Return the text of a file as it is; ``content`` is None if it is too large to read."""
+        name, text = shown(path), None
         decoded = None if content is None else as_text(content)
         if decoded is not None:
             text, encoding = decoded
@@ -256,15 +272,24 @@ class _Reader:
             ):
                 text, size = cells, len(cells)
                 self.notes.append(Note(name, NoteKind.CELLS))
-            text, notes = self._clean(text, path)
-            self.notes += notes
-            if self._strip:
-                text, lines = stripped(text, kind_of(path, text).outline, self._strip)
-                size = len(text)
         elif content is not None:
             self.notes.append(Note(name, NoteKind.BINARY))
-        kind, prior = kind_of(path, text or b""), prior_of(path, text or b"")
-        return File(path, name, size, text, kind, prior, self._asked(path), lines)
+        return _Opened(path, name, size, text)
+
+    def files(self, opened: Sequence[_Opened], seen: Callable[[bytes], None]) -> Iterator[File]:
+        """Yield the files, with their secrets redacted. ``seen`` is called with each text."""
+        cleaned = iter(self._clean_all([(one.text, one.path) for one in opened if one.text is not None]))
+        for path, name, size, found in opened:
+            text, lines = found, None
+            if text is not None:
+                text, notes = next(cleaned)
+                self.notes += notes
+                if self._strip:
+                    text, lines = stripped(text, kind_of(path, text).outline, self._strip)
+                seen(text)
+            own_size = len(text) if text is not None and self._strip else size
+            kind, prior = kind_of(path, text or b""), prior_of(path, text or b"")
+            yield File(path, name, own_size, text, kind, prior, self._asked(path), lines)
 
     def text(self, text: str, name: str) -> str:
         """Return the text with secrets redacted."""
@@ -294,8 +319,13 @@ class _Reader:
             hunks.append(replace(hunk, lines=lines))
         return DiffBlock(name, tuple(hunks))
 
-    def _clean(self, text: bytes, path: str) -> tuple[bytes, list[Note]]:
-        return without_secrets(text, path, self._memory) if self._redact else (text, [])
+    def _clean(self, text: bytes, path: str) -> Redacted:
+        return self._clean_all([(text, path)])[0]
+
+    def _clean_all(self, texts: Sequence[tuple[bytes, str]]) -> list[Redacted]:
+        if not self._redact:
+            return [Redacted(text, []) for text, _ in texts]
+        return without_secrets(texts, self._memory)
 
 
 def with_others(files: Sequence[File]) -> list[File]:
