@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from tokenbox.content.block_kinds import Priority
@@ -282,6 +282,8 @@ PRIORS = (
     ),
 )
 
+# The number of folders whose priors are kept.
+_MAX_FOLDERS = 4_096
 # The number of the rule of what a program wrote.
 _GENERATED = PRIORS.index(GENERATED)
 VENDORED, XML = (
@@ -321,14 +323,26 @@ def prior_of(path: str, content: bytes) -> Prior:
 
 @cache
 def _rules() -> Callable[[bytes], list[int]]:
-    """Return what finds the numbers of the priors with a pattern for a path, in one expression."""
-    expressions = []
+    """Return what finds the numbers of the priors with a pattern for a path.
+
+    The patterns of folders are matched once for each folder, and apart from the others: an automaton of both
+    has five times as many states, which take longer to build than all paths to match.
+    """
+    of_folders, of_files = [], []
     for prior in PRIORS:
         globs = prior.globs.lower().split()
         # ``*.json`` does not match the files in ``x.json/``.
         names = [glob.source for name in globs if (glob := Glob.of(name)) and "/" not in name]
         names += [NAMES] if prior is GENERATED else []
-        rules = [files_in(glob for glob in globs if "/" in glob)]
+        rules = [files_in(glob for glob in globs if "/" in glob and not glob.endswith("/"))]
         rules += [b"(?:.*/)?(?:%b)" % name for name in names]
-        expressions.append(b"|".join(rules))
-    return matching(expressions)
+        of_files.append(b"|".join(rules))
+        of_folders.append(files_in(glob for glob in globs if glob.endswith("/")))
+    by_path, by_folder = matching(of_files), lru_cache(_MAX_FOLDERS)(matching(of_folders))
+
+    def numbers(path: bytes) -> list[int]:
+        folder, slash, _ = path.rpartition(b"/")
+        own, around = by_path(path), by_folder(folder + slash)
+        return sorted({*own, *around}) if own and around else own or around
+
+    return numbers
