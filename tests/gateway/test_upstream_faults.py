@@ -288,3 +288,38 @@ def test_no_connection_is_left(
     """After all of the above: those that are kept for the next request close by themselves."""
     until(lambda: all(map(is_free, (gateway, impatient, brief))))
     until(lambda: upstream.connections == 0)
+
+
+def logged(gateway: RunningGateway, answer: Answer) -> dict[str, Any]:
+    """Return the line of the log about the request of that answer."""
+    name = f'"id":"{answer.headers["x-request-id"]}"'
+
+    def lines() -> list[str]:
+        return [line for line in gateway.log.splitlines() if name in line and '"event":"request"' in line]
+
+    until(lambda: bool(lines()))
+    line: dict[str, Any] = json.loads(lines()[0])
+    return line
+
+
+@pytest.mark.parametrize(
+    ("limited", "fault", "stream", "cause"),
+    [
+        ("gateway", "half_a_chunk", True, "ConnectionError: the server closed the connection"),
+        ("gateway", "half_a_body", False, "ConnectionError: the server closed the connection"),
+        ("gateway", "ends_early", True, "the stream ended before its last event"),
+        ("gateway", "bad_event", True, "an event is not complete JSON"),
+        ("gateway", "no_http", True, "HttpParserError: Expected HTTP/, RTSP/ or ICE/"),
+        ("gateway", "bad_json", False, "the answer is not a JSON object"),
+        ("gateway", "redirect", False, "status 307"),
+        ("gateway", "zipped", False, "content-encoding: gzip"),
+        ("impatient", "stalls", True, "TimeoutError: the server was silent for 1 s"),
+        ("impatient", "stalls", False, "TimeoutError: the server was silent for 1 s"),
+    ],
+)
+def test_the_log_says_why_an_answer_failed(
+    request: pytest.FixtureRequest, limited: str, fault: str, stream: bool, cause: str
+) -> None:
+    gateway: RunningGateway = request.getfixturevalue(limited)
+    answer = gateway.post(PATHS[0], body_for(PATHS[0], fault, stream=stream))
+    assert logged(gateway, answer)["cause"] == cause

@@ -33,7 +33,8 @@ class LibraryLogHandler(logging.Handler):
 class RequestLog:
     """A log that writes lines to ``out``.
 
-    If ``out`` is None, nothing is logged. If ``requests`` is false, successful requests are not logged.
+    If ``out`` is None, nothing is logged. If ``requests`` is false, only requests are logged that were
+    refused or whose answer broke.
     """
 
     def __init__(self, out: Callable[[str], object] | None, *, requests: bool = True) -> None:
@@ -49,7 +50,8 @@ class RequestLog:
 
     def request(self, request: Attempt, refusal: Refusal | None, seconds: float) -> None:
         """Write the line of a request."""
-        if self._out is None or (not self._requests and refusal is None):
+        cause = request.outcome.cause if refusal is None else refusal.cause
+        if self._out is None or not (self._requests or refusal or cause):
             return
         call, admission, usage = request.call, request.admission, request.outcome.usage
         self.write(
@@ -63,7 +65,7 @@ class RequestLog:
             overflow_of=request.overflow_of,
             status=request.outcome.status,
             refused=None if refusal is None else refusal.code,
-            cause=None if refusal is None else refusal.cause,
+            cause=cause,
             mode=None if admission is None else admission.mode.value,
             input_tokens=None if admission is None else admission.counted.tokens,
             exact=None if admission is None else admission.counted.exact,

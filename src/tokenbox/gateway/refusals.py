@@ -33,7 +33,7 @@ class Refusal(Exception):
     """An error answer to a request.
 
     ``code`` is stable, ``tokenbox`` has the figures, ``headers`` are added to the answer's own.
-    ``cause`` is for the log alone: why an upstream or a store cannot be reached.
+    ``cause`` is for the log alone: why an upstream or a store failed.
     """
 
     status: int

@@ -34,7 +34,8 @@ class CallOutcome:
     ``begun``: the head was sent; ``ended``: so was the last byte; ``complete``: and the answer was not an
     error. ``left``: the client disconnected before. ``used_nothing``: the upstream refused the request, or
     did not receive it. ``sent`` and ``first_byte`` are times of the monotonic clock, in seconds: when the
-    request was sent on, and when the answer began.
+    request was sent on, and when the answer began. ``cause`` is for the log: why a stream that had begun
+    ended with an error.
     """
 
     status: int = 0
@@ -46,6 +47,7 @@ class CallOutcome:
     sent: float | None = None
     first_byte: float | None = None
     used_nothing: bool = False
+    cause: str | None = None
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class Relay:
             how = (
                 f"answers in {coding[:40]}, though asked not to. The operator has to turn its compression off"
             )
-            raise self.upstream.failed(Failure.GARBLED, how)
+            raise self.upstream.failed(Failure.GARBLED, how, cause=f"content-encoding: {coding[:40]}")
         content_type = self.answer.header(b"content-type") or b""
         if self.call.stream and content_type.lower().startswith(b"text/event-stream"):
             await self.stream()
@@ -89,7 +91,7 @@ class Relay:
         data = await self._body()
         value = json_object(data)
         if value is None:
-            raise self.upstream.failed(Failure.GARBLED)
+            raise self.upstream.failed(Failure.GARBLED, cause="the answer is not a JSON object")
         self.outcome.usage = self.call.protocol.usage_in(value)
         await self._send_whole(with_key(data, b"tokenbox", self.note), value)
 
@@ -108,20 +110,24 @@ class Relay:
                 if out := tap.feed(piece):
                     await self._send_piece(out)
                 if tap.is_garbled:
-                    raise BrokenAnswer(Failure.GARBLED)  # noqa: TRY301  # handled like a broken connection
-            if rest := tap.end():
-                await self._send_piece(rest)
-            if not tap.whole:
-                failure = self.upstream.failed(Failure.BROKE)
+                    failure = self.upstream.failed(Failure.GARBLED, cause="an event is not complete JSON")
+                    break
+            else:
+                if rest := tap.end():
+                    await self._send_piece(rest)
+                if not tap.whole:
+                    cause = "the stream ended before its last event"
+                    failure = self.upstream.failed(Failure.BROKE, cause=cause)
         except BrokenAnswer as error:
-            failure = self.upstream.failed(error.how)
-        except AnswerTooLarge:
-            failure = self.upstream.failed(Failure.GARBLED)
+            failure = self.upstream.failed(error.how, cause=str(error))
+        except AnswerTooLarge as error:
+            failure = self.upstream.failed(Failure.GARBLED, cause=error.message)
         finally:  # also if the client has left
             self.outcome.usage = tap.reported
         if failure is not None:
             if not self.outcome.begun:
                 raise failure
+            self.outcome.cause = failure.cause
             await self._send_piece(failure.event(self.call.protocol, self.request_id, tap.events))
         await self._start()
         self.outcome.ended, self.outcome.complete = True, failure is None and tap.error is None
@@ -141,9 +147,9 @@ class Relay:
             )
         if status < _FIRST_ERROR:
             how = f"redirects to another address ({status}). The operator has to set that address"
-            raise self.upstream.failed(Failure.GARBLED, how)
+            raise self.upstream.failed(Failure.GARBLED, how, cause=f"status {status}")
         if status > _LAST_STATUS:
-            raise self.upstream.failed(Failure.GARBLED)
+            raise self.upstream.failed(Failure.GARBLED, cause=f"status {status}")
         data = self.upstream.withheld(await self._body())
         value = json_object(data)
         if value is not None and self._has_shape(value):
@@ -167,7 +173,7 @@ class Relay:
         try:
             return await self.answer.read(_MAX_ANSWER)
         except BrokenAnswer as error:
-            raise self.upstream.failed(error.how) from None
+            raise self.upstream.failed(error.how, cause=str(error)) from None
 
     async def _send_whole(self, data: bytes, value: dict[str, Any]) -> None:
         """Send an answer, whose JSON object is ``value``."""

@@ -206,7 +206,7 @@ class Upstream:
         try:
             return await self._send("POST", target, headers, body, _RETRY_SECONDS, self._turns)
         except BrokenAnswer as error:
-            raise self.failed(error.how, cause=error.cause) from None
+            raise self.failed(error.how, cause=str(error)) from None
         except BadHeader:
             raise Refusal(400, "invalid_request", "A header has characters that no header has.") from None
 
@@ -333,15 +333,15 @@ class Upstream:
         for replica in self._replicas:
             replica.wire.close()
 
-    def failed(self, how: Failure, text: str | None = None, cause: BaseException | None = None) -> Refusal:
-        """Return the refusal for a server that failed. ``text`` tells more than usual about it."""
+    def failed(self, how: Failure, text: str | None = None, *, cause: str) -> Refusal:
+        """Return the refusal for a server that failed. ``text`` tells the client more than usual about it."""
         refusal, status, usual, _ = _FAILURES[how]
         return refusal(
             status,
             f"upstream_{how}",
             f"The upstream {self.name!r} {usual if text is None else text}.",
             headers=((b"retry-after", b"1"),),
-            cause=None if cause is None else f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE],
+            cause=cause[:_MAX_CAUSE],
         )
 
     def forwarded(self, headers: Mapping[bytes, bytes], client_auth: ClientAuth) -> Headers:

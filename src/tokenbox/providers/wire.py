@@ -56,11 +56,13 @@ class Failure(StrEnum):
 class BrokenAnswer(Exception):
     """A response is missing or incomplete.
 
-    ``cause``: the error of the connection attempt. ``seconds``: the limit of a timeout.
+    ``cause``: what the connection or the parser said. ``seconds``: the limit of a timeout. The text names
+    the cause by its class and its words.
     """
 
-    def __init__(self, how: Failure, cause: Exception | None = None, seconds: float | None = None) -> None:
-        super().__init__(how.value)
+    def __init__(self, how: Failure, cause: Exception, seconds: float | None = None) -> None:
+        name, words = type(cause).__name__, str(cause)
+        super().__init__(f"{name}: {words}" if words else name)
         self.how = how
         self.cause = cause
         self.seconds = seconds
@@ -70,7 +72,7 @@ class NotRead(BrokenAnswer):
     """The server closed the connection before it had read the whole request, so it has not run it."""
 
     def __init__(self) -> None:
-        super().__init__(Failure.BROKE)
+        super().__init__(Failure.BROKE, ConnectionError("the server closed the connection unread"))
 
 
 class BadHeader(ValueError):
@@ -170,8 +172,9 @@ class Wire:
                 _, connection = await loop.create_connection(
                     lambda: WireConnection(self), self._host, self._port, ssl=self._tls, **options
                 )
-        except TimeoutError as error:
-            raise BrokenAnswer(Failure.UNREACHABLE, error, bounds.connect_seconds) from None
+        except TimeoutError:
+            cause = TimeoutError(f"no connection within {bounds.connect_seconds:g} s")
+            raise BrokenAnswer(Failure.UNREACHABLE, cause, bounds.connect_seconds) from None
         except (OSError, ValueError) as error:  # an invalid host name is a ValueError
             raise BrokenAnswer(Failure.UNREACHABLE, error) from None
         return connection
@@ -215,8 +218,7 @@ class WireConnection(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._waiting_size = 0
         self._is_paused = False
-        self._failure: Failure | None = None
-        self._late: float | None = None
+        self._failure: BrokenAnswer | None = None
         self._is_unread = False
         self._waiter: asyncio.Future[None] | None = None
 
@@ -242,8 +244,8 @@ class WireConnection(asyncio.Protocol):
         except BaseException:
             self.close()
             raise
-        if not self._has_head:
-            raise NotRead if self._is_unread and not self._size_without_body else self._error()
+        if self._failure is not None and not self._has_head:
+            raise NotRead if self._is_unread and not self._size_without_body else self._failure
         return self
 
     async def piece(self) -> bytes:
@@ -252,7 +254,7 @@ class WireConnection(asyncio.Protocol):
             if self._is_whole:
                 return b""
             if self._failure is not None:
-                raise self._error()
+                raise self._failure
             await self._wait()
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
@@ -270,7 +272,7 @@ class WireConnection(asyncio.Protocol):
         while piece := await self.piece():
             size += len(piece)
             if size > limit:
-                raise BrokenAnswer(Failure.GARBLED)
+                raise BrokenAnswer(Failure.GARBLED, ValueError(f"the answer exceeds {limit:,} bytes"))
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -327,12 +329,13 @@ class WireConnection(asyncio.Protocol):
         self._deadline = self._loop.time() + self._bounds.idle_seconds
         self._size_without_body += len(data)
         if self._size_without_body > _MAX_HEAD + _HIGH_WATER:
-            self._fail(Failure.GARBLED)
+            limit = _MAX_HEAD + _HIGH_WATER
+            self._fail(Failure.GARBLED, ValueError(f"more than {limit:,} bytes without a body"))
             return
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._fail(Failure.GARBLED)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(Failure.GARBLED, error)
 
     def eof_received(self) -> None:
         # What the server has not acknowledged by then, it never reads. A reset says less: a server, or a
@@ -347,7 +350,7 @@ class WireConnection(asyncio.Protocol):
             self._is_whole = True
             self._wake()
         elif not self._is_whole:
-            self._fail(Failure.BROKE)
+            self._fail(Failure.BROKE, exc or ConnectionError("the server closed the connection"))
 
     # Callbacks of the parser.
 
@@ -404,12 +407,9 @@ class WireConnection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _error(self) -> BrokenAnswer:
-        return BrokenAnswer(self._failure or Failure.BROKE, None, self._late)
-
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, how: Failure, cause: Exception, seconds: float | None = None) -> None:
         if self._failure is None:
-            self._failure = failure
+            self._failure = BrokenAnswer(how, cause, seconds)
         self._wake()
         self.close()
 
@@ -425,8 +425,10 @@ class WireConnection(asyncio.Protocol):
         if now < due:
             self._timer = self._loop.call_at(due, self._tick)
         elif not self._is_whole:
-            self._late = self._bounds.total_seconds if due == self._end else self._bounds.idle_seconds
-            self._fail(Failure.TIMEOUT)
+            is_end = due == self._end
+            seconds = self._bounds.total_seconds if is_end else self._bounds.idle_seconds
+            what = "the answer was not complete within" if is_end else "the server was silent for"
+            self._fail(Failure.TIMEOUT, TimeoutError(f"{what} {seconds:g} s"), seconds)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
