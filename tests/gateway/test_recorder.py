@@ -23,8 +23,11 @@ from tokenbox.gateway.relay import CallOutcome
 from tokenbox.gateway.services import GatewayServices, _cached_prices
 from tokenbox.gateway.spool import Spool, SpoolError
 from tokenbox.ledger.call import Outcome
+from tokenbox.ledger.quota import Bucket, Quota, Take
 from tokenbox.ledger.usage import Usage
 from tokenbox.store.errors import StoreBusy
+from tokenbox.store.quotas import QuotaStoreError, SqlQuotas
+from tokenbox.store.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -336,6 +339,50 @@ def test_a_log_that_fails_does_not_end_the_recording(tmp_path: Path, monkeypatch
     recorder.start()
     assert recorder.stop() == 0
     assert len(table.calls) == 1
+
+
+def test_something_else_that_fails_is_reported_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store of quotas fails first; what the ledger says then is not the same problem again."""
+    monkeypatch.setattr("tokenbox.gateway.recorder.DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr("tokenbox.gateway.recorder._LAST_TRIES_SECONDS", SECONDS)
+    recorder, table = books_in(tmp_path)
+    failures: list[Exception] = [QuotaStoreError("silent"), QuotaStoreError("silent"), StoreBusy("locked")]
+
+    def settle(*_: object) -> None:
+        if failures:
+            raise failures.pop(0)
+
+    monkeypatch.setattr(recorder, "_settle", settle)
+    recorder.settle_later("a", [Take(Bucket.at("k", Quota.parse("300 tokens/hour"), NOON), 7)])
+    recorder.start()
+    assert recorder.stop() == 0
+    assert [str(problem) for problem in table.problems] == ["silent", "locked"]
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (QuotaStoreError("silent"), {"event": "quota_store_failed", "error": "silent"}),
+        (SpoolError("full"), {"event": "spool_failed", "error": "full"}),
+        (StoreBusy("locked"), {"event": "ledger_failed", "error": "locked"}),
+        (KeyError("a client's words"), {"event": "mistake", "error": "KeyError", "where": []}),
+    ],
+)
+def test_the_log_names_what_failed(tmp_path: Path, error: Exception, line: dict[str, object]) -> None:
+    logged: list[dict[str, object]] = []
+    log = SimpleNamespace(write=lambda event, **fields: logged.append({"event": event, **fields}))
+    services: Any = SimpleNamespace(log=log, metrics=SimpleNamespace(count=lambda *_: None))
+    services.internal_error = lambda error: GatewayServices.internal_error(services, error)
+    GatewayServices._recording_failed(services, error)  # noqa: SLF001  # what the recorder's thread calls
+    assert logged == [line]
+
+
+def test_expired_quotas_that_cannot_be_deleted_are_no_failure_of_the_ledger(tmp_path: Path) -> None:
+    with open_store(tmp_path / "ledger.db") as store:
+        with store.database.writing() as transaction:
+            transaction.change("DROP TABLE tokenbox_quota_levels", {})
+        with pytest.raises(QuotaStoreError, match="expired quotas cannot be deleted: "):
+            SqlQuotas(store.database).forget_before("2026-11-22T12:00:00.000Z")
 
 
 @pytest.mark.parametrize("stays_full", [False, True])

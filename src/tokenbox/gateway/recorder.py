@@ -43,7 +43,7 @@ class CallRecorder:
     ``calls`` returns the store's table of calls. ``settle`` settles a reservation of quotas. ``clean``
     deletes data of the store that expired before a time, once an hour. A clock that is set ahead for a while
     deletes nothing: that time is not later than the time since the start makes it. ``report`` gets the error
-    when the store begins to fail.
+    when something begins to fail, and again when something else fails.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class CallRecorder:
         # Entries that the disk had no room for, of requests that had been sent: no more than were under way.
         self._unwritten: deque[bytes] = deque()
         self.failures = 0
+        self._reported: type[Exception] | None = None
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="tokenbox-recorder", daemon=True)
@@ -210,10 +211,11 @@ class CallRecorder:
                     self._cleaned_at = now
                     passed = timedelta(seconds=now - self._started_at)
                     self._clean(min(self._clock(), self._started + passed))
-                pause, self.failures = DRAIN_SECONDS, 0
+                pause, self.failures, self._reported = DRAIN_SECONDS, 0, None
             except Exception as error:  # noqa: BLE001  # a thread that ended here would never drain anything again
                 self.failures += 1
-                if self.failures == 1:
+                if type(error) is not self._reported:
+                    self._reported = type(error)
                     with suppress(Exception):  # such as of a log that is closed
                         self._report(error)
                 pause = min(LONGEST_PAUSE, pause * 2) if stop_by is None else DRAIN_SECONDS

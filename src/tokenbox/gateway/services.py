@@ -38,7 +38,7 @@ from tokenbox.providers.shapes import items_at
 from tokenbox.store import bundles
 from tokenbox.store.key_files import read_signer
 from tokenbox.store.leases import LeasedQuotas
-from tokenbox.store.quotas import QuotaStore, SqlQuotas
+from tokenbox.store.quotas import QuotaStore, QuotaStoreError, SqlQuotas
 from tokenbox.store.redis_quotas import RedisQuotas
 from tokenbox.store.stores import Store, open_store
 from tokenbox.store.threads import StoreThreads
@@ -138,7 +138,7 @@ class GatewayServices:
             lambda: store.calls,
             self._settle,
             self._delete_expired,
-            self._ledger_failed,
+            self._recording_failed,
         )
         self.recorder.start()
         if self.settings.keys_required:
@@ -340,10 +340,17 @@ class GatewayServices:
         question = self.stores.quotas.settle(reservation, takes, fence=True)
         asyncio.run_coroutine_threadsafe(question, self._loop).result()
 
-    def _ledger_failed(self, error: Exception) -> None:
-        # The text of an error that is a defect may quote a client.
-        message = error.message if isinstance(error, TokenboxError) else type(error).__name__
-        self.log.write("ledger_failed", error=message)
+    def _recording_failed(self, error: Exception) -> None:
+        """Log what failed in the recorder's thread: the store of quotas, the spool, the ledger, or a defect."""
+        if not isinstance(error, TokenboxError):
+            self.internal_error(error)
+            return
+        event = "ledger_failed"
+        if isinstance(error, QuotaStoreError):
+            event = "quota_store_failed"
+        elif isinstance(error, SpoolError):
+            event = "spool_failed"
+        self.log.write(event, error=error.message)
 
     def _delete_expired(self, now: datetime) -> None:
         """Delete windows of quotas that ended a day ago, from the recorder's thread. Redis expires them."""

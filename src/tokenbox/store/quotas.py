@@ -151,16 +151,21 @@ class SqlQuotas:
             return [self._level(transaction, bucket) for bucket in buckets]
 
     def forget_before(self, moment: str) -> int:
-        """Delete the levels of windows that ended before ``moment``, a ``time_text``; return their number."""
-        with self._database.writing() as transaction:
-            transaction.change(
-                "DELETE FROM tokenbox_quota_reservations WHERE bucket IN "
-                "(SELECT bucket FROM tokenbox_quota_levels WHERE ends < :moment)",
-                {"moment": moment},
-            )
-            return transaction.change(
-                "DELETE FROM tokenbox_quota_levels WHERE ends < :moment", {"moment": moment}
-            )
+        """Delete the levels of windows that ended before ``moment``, a ``time_text``; return their number.
+
+        Raises :class:`QuotaStoreError`.
+        """
+        when = {"moment": moment}
+        try:
+            with self._database.writing() as transaction:
+                transaction.change(
+                    "DELETE FROM tokenbox_quota_reservations WHERE bucket IN "
+                    "(SELECT bucket FROM tokenbox_quota_levels WHERE ends < :moment)",
+                    when,
+                )
+                return transaction.change("DELETE FROM tokenbox_quota_levels WHERE ends < :moment", when)
+        except StoreError as error:
+            raise QuotaStoreError(f"expired quotas cannot be deleted: {error.message}") from error
 
     @staticmethod
     def _open(transaction: Transaction, bucket: Bucket) -> None:
