@@ -105,6 +105,33 @@ def test_a_refusal_names_the_unit_of_each_amount_once(quota: str, used: int, nee
     assert said in exceeded(QuotaExceeded(level, needs), now).message
 
 
+@pytest.mark.parametrize(
+    ("needs", "advice", "waits", "retries"),
+    [
+        (299, "Try again in 30 seconds, or ask for less.", True, None),
+        (300, "Try again in 30 seconds, or ask for less.", True, None),
+        (
+            301,
+            "It can never fit, however long you wait: shorten the input or lower the output limit.",
+            False,
+            b"false",
+        ),
+    ],
+)
+def test_what_can_never_fit_its_quota_is_not_told_to_wait(
+    needs: int, advice: str, waits: bool, retries: bytes | None
+) -> None:
+    now = datetime(2026, 11, 29, 12, 59, 30, tzinfo=UTC)
+    level = QuotaLevel(Bucket.at("k", Quota.parse("300 tokens/hour"), now), 299)
+    refusal = exceeded(QuotaExceeded(level, needs), now)
+    assert refusal.message.endswith(advice)
+    assert (dict(refusal.headers).get(b"retry-after") == b"30") is waits
+    assert dict(refusal.headers).get(b"x-should-retry") == retries
+    assert refusal.tokenbox is not None
+    assert refusal.tokenbox["limit"] == 300
+    assert refusal.tokenbox.get("resets_in") == (30 if waits else None)
+
+
 class TakenQuotas:
     """A store of quotas that grants everything and remembers the takes."""
 

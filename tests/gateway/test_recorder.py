@@ -368,7 +368,7 @@ def test_something_else_that_fails_is_reported_too(tmp_path: Path, monkeypatch: 
         (KeyError("a client's words"), {"event": "mistake", "error": "KeyError", "where": []}),
     ],
 )
-def test_the_log_names_what_failed(tmp_path: Path, error: Exception, line: dict[str, object]) -> None:
+def test_the_log_names_what_failed(error: Exception, line: dict[str, object]) -> None:
     logged: list[dict[str, object]] = []
     log = SimpleNamespace(write=lambda event, **fields: logged.append({"event": event, **fields}))
     services: Any = SimpleNamespace(log=log, metrics=SimpleNamespace(count=lambda *_: None))

@@ -174,7 +174,7 @@ def test_a_kept_connection_that_the_server_closes(
             found = await wire.request("POST", b"/", [], body)
             assert await found.read(10) == b"{}"
         else:
-            with pytest.raises(BrokenAnswer, match="^Connection"):
+            with pytest.raises(BrokenAnswer, match=r"^Connection"):
                 await wire.request("POST", b"/", [], body)
         wire.close()
 

@@ -227,17 +227,21 @@ def _is_compacted(call: ApiCall) -> bool:
 
 
 def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
-    """Return the 429 for a quota with too little left, and tell when a retry helps."""
+    """Return the 429 for a quota with too little left, and tell when a retry helps, if it ever does."""
     level, quota = error.level, error.level.bucket.quota
     never = error.amount > quota.limit
     wait = max(1, -int((now - level.bucket.ends).total_seconds() // 1))
-    headers = [*limit_headers(level, now), (b"retry-after", str(wait).encode())]
+    headers = limit_headers(level, now)
+    if not never:
+        headers.append((b"retry-after", str(wait).encode()))
     if never or wait > _PATIENCE_SECONDS:
         headers.append((b"x-should-retry", b"false"))
     owner = level.bucket.key_id.partition(":")[0]
     whose = owner if owner in set(OwnerKind) else "key"
     left, needs = (_shown(amount, quota.unit) for amount in (level.left, error.amount))
-    advice = "Ask for less at once" if never else f"Try again in {plural(wait, 'second')}, or ask for less"
+    advice = f"Try again in {plural(wait, 'second')}, or ask for less"
+    if never:
+        advice = "It can never fit, however long you wait: shorten the input or lower the output limit"
     return Refusal(
         429,
         "quota_exceeded",
@@ -246,10 +250,11 @@ def exceeded(error: QuotaExceeded, now: datetime) -> Refusal:
         None,
         {
             "quota": str(quota),
+            "limit": quota.limit,
             "left": level.left,
             "needs": error.amount,
             "unit": quota.unit.value,
-            "resets_in": wait,
+            **({} if never else {"resets_in": wait}),
         },
         headers=tuple(headers),
     )

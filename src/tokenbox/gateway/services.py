@@ -341,7 +341,7 @@ class GatewayServices:
         asyncio.run_coroutine_threadsafe(question, self._loop).result()
 
     def _recording_failed(self, error: Exception) -> None:
-        """Log what failed in the recorder's thread: the store of quotas, the spool, the ledger, or a defect."""
+        """Log what failed in the recorder's thread: the quotas, the spool, the ledger, or the code."""
         if not isinstance(error, TokenboxError):
             self.internal_error(error)
             return
