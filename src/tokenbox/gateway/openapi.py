@@ -151,7 +151,7 @@ _ERRORS = {
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body is compressed.",
-    429: "A quota is used up: retry-after tells when its window ends. It is absent if the request can never fit.",
+    429: "A quota is used up: retry-after tells when its window ends, unless the request can never fit.",
     500: "A defect in tokenbox, or the upstream's own error.",
     502: "The upstream cannot be reached, broke off, or sent something that is not an answer.",
     503: "No free slot at the upstream, or a store is unavailable.",
