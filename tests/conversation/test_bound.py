@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import unicodedata
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,20 @@ from tests.conversation.requests import request
 from tests.conversation.test_counts_of_a_server import Asking, Refused
 from tests.llama import model as models
 from tokenbox.compose.bound import PER_MEDIA, SHOWN, UNENDING, Bound
-from tokenbox.content.message import Message
+from tokenbox.content.items import read_items
+from tokenbox.content.message import InvalidMessage, Message
 from tokenbox.content.request import read_request
 from tokenbox.conversation.chat_format import ChatFormat
 from tokenbox.conversation.markers import MarkersFormat
+from tokenbox.conversation.pieces import PieceCounter
 from tokenbox.conversation.published import openai_format
+from tokenbox.counters import request_counter
 from tokenbox.integers import MAX_INTEGER
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.llama.server import StartLlama
 
 # Shows a tool twice and its texts escaped, as some do; has sentences of its own; prints a part as it is.
@@ -174,3 +180,96 @@ def test_definitions_of_one_name_are_all_in_the_bound(names: tuple[str, str]) ->
     schema = {"$defs": {names[0]: long}, "anyOf": uses, "not": {"$defs": {names[1]: {"type": "string"}}}}
     tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
     assert tokenbox.count([], "model-of-nobody", tools=[tool]).at_most > SHOWN * 4 * 25_000
+
+
+PROSE = "The report of the second quarter says that orders rose and that costs fell, as was expected. " * 40
+CONVERTED: list[dict[str, Any]] = [
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "T", "signature": "T"},
+            {"type": "text", "text": "T", "citations": [{"cited_text": "T"}]},
+            {"type": "tool_use", "id": "c1", "name": "f", "input": {"T": "T", "n": [1, 2.5, None]}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "T"}] * 2},
+            {"type": "text", "text": "T"},
+        ],
+    },
+    {"role": "model", "parts": [{"text": "T"}, {"functionCall": {"name": "f", "args": {"a": "T"}}}]},
+    {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": "T"}}}]},
+    {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a": "T"}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "T"},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T"}], "encrypted_content": "T"},
+]
+
+
+def filled(value: Any, texts: Callable[[], str]) -> Any:  # noqa: ANN401  # JSON
+    """Return the value with a text in place of each T."""
+    if isinstance(value, str):
+        return value.replace("T", texts()) if "T" in value else value
+    if isinstance(value, dict):
+        return {filled(key, texts): filled(inner, texts) for key, inner in value.items()}
+    return [filled(inner, texts) for inner in value] if isinstance(value, list) else value
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from(CONVERTED), st.lists(st.text(), max_size=3))
+@pytest.mark.parametrize("name", ["o200k_base", None])
+def test_a_converted_item_is_in_the_bound_however_a_server_shows_it(
+    name: str | None, chance: random.Random, shape: dict[str, Any], more: list[str]
+) -> None:
+    """As it is, as the messages read from it, or in part so and in part so."""
+    few = chance.sample([*TEXTS, *more], 3)  # so that some occur in several places
+    item = filled(shape, lambda: chance.choice(few) * chance.choice([1, 1, 7]))
+    try:
+        read = read_request([item])
+    except InvalidMessage:
+        return
+    assert read.raw
+    tokenizer = get("o200k_base")
+    bound = Bound(None if name is None else tokenizer).request(read)
+    messages = [message.to_dict() for message in read.messages]
+    calls = "".join(call.arguments for message in read.messages for call in message.tool_calls)
+    beside = {"signature", "citations", "encrypted_content"}
+    dropped = [
+        block[key]
+        for block in (item, *item.get("content", ()), *item.get("parts", ()))
+        for key in sorted(beside & block.keys())
+    ]
+    shown = [
+        json.dumps(form, ensure_ascii=is_ascii) for form in (item, messages) for is_ascii in (True, False)
+    ]
+    shown.append("".join(message.text + message.reasoning for message in read.messages) + calls)
+    shown += [f"{show}{json.dumps(dropped)}" for show in shown[2:]]
+    for text in shown:
+        assert tokenizer.count(text) <= bound
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "model-of-nobody"])
+def test_a_text_of_a_converted_item_is_in_the_bound_once(model: str) -> None:
+    text = {"type": "text", "text": PROSE}
+    blocks: list[Any] = [
+        {"role": "user", "content": [text, {"type": "tool_result", "tool_use_id": "c1", "content": PROSE}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [text, text]}]},
+    ]
+    plain = [{"role": "user", "content": PROSE}, {"role": "user", "content": PROSE}]
+    once = tokenbox.count(plain, model).at_most
+    for item in blocks:
+        assert tokenbox.count([item], model).at_most < once + 1_000, item
+    counter = request_counter(model)
+    assert isinstance(counter, PieceCounter)
+    session = counter.session()
+    for number, item in enumerate(read_items(blocks)):
+        session.add(number, item)
+    assert session.count().at_most == tokenbox.count(blocks, model).at_most
+
+
+def test_an_image_of_a_converted_item_is_in_the_bound_once() -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    image = {"type": "image", "source": source}
+    item = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [image]}]}
+    bound = Bound(get("o200k_base")).request(read_request([item]))
+    assert PER_MEDIA <= bound < PER_MEDIA + 2_000

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
@@ -81,7 +82,9 @@ class Bound:
         if not (request.tools or request.fields or request.raw):
             return self._per_request
         has_form = bool(request.tools or request.fields)
-        raw = sum(self.value(item, media=True) for item in request.raw)
+        read_from = _messages_by_place(request) if request.raw else {}
+        items = zip(request.raw_places, request.raw, strict=True)
+        raw = sum(self.beside(item, read_from.get(place, ())) for place, item in items)
         tools = SHOWN * sum(self.value(tool) + self._inlined(tool) for tool in request.tools)
         fields = self.value(request.fields) + self._inlined(request.fields)
         return self._per_request + PER_TOOLS * has_form + raw + tools + fields
@@ -114,6 +117,20 @@ class Bound:
         calls = len(message.tool_calls) + (message.role in Message.RESULT_ROLES)
         return PER_MESSAGE + PER_CALL * calls + self.value(message.source, media=True)
 
+    def beside(self, raw: Frozen, messages: Sequence[Message]) -> int:
+        """Return the bound of what a converted item may cost beyond the messages that were read from it.
+
+        A server shows each text of the item once: where the item has it, or where the messages have it. Their
+        bound has the texts that they contain word for word, so only what an escaped form adds is counted
+        here, and so it is with images. Everything else is counted in both forms: the keys, and the texts that
+        were joined or became the arguments of a call.
+        """
+        texts, allowance = _texts_and_allowance(raw, media=True)
+        there = Counter(text for message in messages for text in _shown_as_they_are(message))
+        again = list((Counter(texts) & there).elements())
+        media = media_in(raw) - sum(media_in(message.source) for message in messages)
+        return allowance + PER_MEDIA * max(0, media) + sum(self.escaped(texts)) - sum(self.plain(again))
+
     def prompt(self, prompt: str | tuple[int | str, ...]) -> int:
         texts, ids = texts_and_ids(prompt)
         return PER_MESSAGE + ids + sum(self.plain(texts))
@@ -123,14 +140,8 @@ class Bound:
 
         ``media``: its contents may include images and files, which are not text.
         """
-        texts: list[str] = []
-        allowance = PER_MEDIA * media_in(value) if media else 0
-        for leaf in _leaves(value, media=media):
-            if isinstance(leaf, str):
-                texts.append(leaf)
-            else:
-                allowance += leaf
-        return allowance + sum(self.escaped(texts))
+        texts, allowance = _texts_and_allowance(value, media=media)
+        return allowance + PER_MEDIA * (media_in(value) if media else 0) + sum(self.escaped(texts))
 
     def escaped(self, texts: Sequence[str]) -> list[int]:
         """Return for each text the larger of its count and its count as a JSON string."""
@@ -165,6 +176,36 @@ def _max_bytes(text: str) -> int:
     if text.isascii():
         return len(text)
     return max(len(utf8(text)), len(utf8(normalize("NFD", text))), len(utf8(normalize("NFKD", text))))
+
+
+def _messages_by_place(request: Request) -> Mapping[int | None, Sequence[Message]]:
+    """Return the messages that were read from each of the caller's items."""
+    found: dict[int | None, list[Message]] = defaultdict(list)
+    for place, message in zip(request.places, request.messages, strict=False):
+        found[place].append(message)
+    return found
+
+
+def _shown_as_they_are(message: Message) -> Iterator[str]:
+    """Yield texts that every bound of the message has: its contents, its reasoning, its calls' arguments."""
+    if isinstance(message.content, str):
+        yield message.content
+    elif message.content is not None:
+        yield from (part.text for part in message.content)
+    yield message.reasoning
+    yield from (call.arguments for call in message.tool_calls)
+
+
+def _texts_and_allowance(value: Frozen, *, media: bool) -> tuple[list[str], int]:
+    """Return the strings and keys of a JSON value, and the allowance for the rest, without its media."""
+    texts: list[str] = []
+    allowance = 0
+    for leaf in _leaves(value, media=media):
+        if isinstance(leaf, str):
+            texts.append(leaf)
+        else:
+            allowance += leaf
+    return texts, allowance
 
 
 def _leaves(

@@ -248,7 +248,7 @@ class PieceSession:
         if item.verbatim:
             return PartCost(total, at_most, all(cost.exact for cost in costs))
         total += self._counter.unshown(item.raw, total)
-        return PartCost(total, at_most + self._counter.bound.value(item.raw, media=True), exact=False)
+        return PartCost(total, at_most + self._counter.bound.beside(item.raw, item.messages), exact=False)
 
 
 class WholeSession:

@@ -206,8 +206,9 @@ class TemplateSession(WholeSession):
         bound = self._format.bound
         for entry in self._without_bound:
             if entry.bound is None and not entry.removed:
-                raw = 0 if entry.item.verbatim else bound.value(entry.item.raw, media=True)
-                entry.bound = raw + sum(map(bound.message, entry.item.messages))
+                item = entry.item
+                raw = 0 if item.verbatim else bound.beside(item.raw, item.messages)
+                entry.bound = raw + sum(map(bound.message, item.messages))
                 self._known_bound += entry.bound
         self._without_bound = []
         return self._known_bound + bound.frame(Request(tools=self._tools, fields=self._fields))
