@@ -59,6 +59,21 @@ def test_a_focus_brings_what_it_refers_to(project: Path, packed: Packed) -> None
         shown(packed, project, 1200, PackOptions(focus=("src/widget.py:nothing",)))
 
 
+def test_a_focus_brings_the_definitions_of_what_it_uses_before_its_file(folder: Make, packed: Packed) -> None:
+    """Also one that many files mention, and one that only this file does."""
+    used = "def make_widget(order):\n    check(order, Order)\n    return _rounded(order)\n\n\n"
+    files = {f"src/other{n}.py": module(f"other_{n}") + "print(Order)\n" for n in range(9)}
+    files["src/orders.py"] = module("before_order") + "\n\nclass Order:\n    number = 17\n"
+    files["src/widget.py"] = (
+        used + module("wide", "tall", "deep") + "\n\ndef _rounded(x):\n    return x + 0.5\n"
+    )
+    asked = PackOptions(focus=("src/widget.py:make_widget",))
+    pack = pack_source(packed(folder(files)), "o200k_base", 800, options=asked)
+    assert "return _rounded(order)" in pack.text
+    assert "number = 17" in pack.text
+    assert "x + 0.5" in pack.text
+
+
 def test_a_file_in_focus_is_parsed_once(
     project: Path, packed: Packed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
