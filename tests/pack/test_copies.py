@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenbox.folder import PackOptions, pack_source
-from tokenbox.worth.copies import counted_once
+from tokenbox.worth.copies import counted_once, runs
 
 if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed
@@ -21,7 +21,7 @@ OTHER = b"".join(b"    if line[%d] == %d:\n        break\n" % (n, n * 7) for n i
 
 
 def once(texts: list[bytes], worths: list[int]) -> list[int]:
-    return counted_once(texts.__getitem__, worths)
+    return counted_once(list(map(runs, texts)), worths)
 
 
 def test_the_copy_that_is_worth_less_is_worth_little() -> None:

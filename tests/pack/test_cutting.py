@@ -21,6 +21,7 @@ from tokenbox.folder import PackOptions, cutting, pack_source
 from tokenbox.folder.cutting import cut_all, names_in
 from tokenbox.folder.pieces import shape as found_by
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
+from tokenbox.worth import copies
 
 if TYPE_CHECKING:
     from tests.pack.conftest import Make, Packed
@@ -64,9 +65,13 @@ def test_the_second_pack_parses_nothing_and_is_the_same(folder: Make, packed: Pa
             ).text
 
     first = text()
-    with patch("tokenbox.folder.cutting.shape", side_effect=found_by) as shape:
+    with (
+        patch("tokenbox.folder.cutting.shape", side_effect=found_by) as shape,
+        patch("tokenbox.worth.copies.runs", side_effect=copies.runs) as runs,
+    ):
         assert text() == first
     assert [call.args[1] for call in shape.call_args_list if call.args[1] is not None] == []
+    assert [call.args[0] for call in runs.call_args_list if b"def" in call.args[0]] == []
 
 
 def test_what_is_small_is_stored_as_it_is() -> None:

@@ -127,12 +127,8 @@ class Board:
             cut = [(i, self.candidates[i].cut.pieces[p]) for i, p in self._items]
             values = zip(cut, worth.pieces(cut), strict=True)
             own = [0 if piece.is_notice else value for (_, piece), value in values]
-
-            def text_of(n: int) -> bytes:
-                i, piece = cut[n]
-                return self.files[i].data[piece.start : piece.end]
-
-            self._worths = counted_once(text_of, own)
+            runs = [self.candidates[i].cut.runs[p] for i, p in self._items]
+            self._worths = counted_once(runs, own)
             if isinstance(worth, Standing):
                 cuts = [candidate.cut for candidate in self.candidates.values()]
                 worth.count_members(one.name for cut in cuts for some in cut.signatures for one in some)

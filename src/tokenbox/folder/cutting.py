@@ -1,4 +1,4 @@
-"""Parse each content once: its pieces with their signatures, and the names that it defines.
+"""Parse each content once: its pieces with their signatures and runs, and the names that it defines.
 
 Parsing takes longer than reading the file, so a persistent cache keeps the results, keyed by the digest of
 the content, of the rules (the source of their modules) and of the grammar's version.
@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import zlib
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import starmap
@@ -33,7 +34,7 @@ from tokenbox.content.lenses.outline import Signature, is_namespace
 from tokenbox.folder import pieces
 from tokenbox.folder.pieces import shape
 from tokenbox.folder.rules import digest_of_rules
-from tokenbox.worth import defined, documents, notices
+from tokenbox.worth import copies, defined, documents, notices
 from tokenbox.worth.documents import PieceSpan
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 # The modules whose source decides how a file is cut. Files without a grammar are not cached: cutting them is
 # as fast as a lookup.
 CUT_RULES = (
+    copies,
     definition,
     definitions,
     documents,
@@ -67,18 +69,24 @@ _CHECKSUM = 4  # bytes
 
 
 class CutFile(NamedTuple):
-    """The pieces of a file, the signatures in each piece, and the text of these.
+    """The pieces of a file, the signatures in each piece, the text of these, and the runs of each piece.
 
-    Signatures that are only names of namespaces have no text.
+    Signatures that are only names of namespaces have no text. By their runs near-copies are found.
     """
 
     pieces: tuple[PieceSpan, ...]
     signatures: tuple[tuple[Signature, ...], ...]
     outlines: tuple[str, ...]
+    runs: tuple[Sequence[int], ...]
 
     @classmethod
-    def of(cls, pieces: Iterable[Iterable[Any]], signatures: Iterable[Iterable[Iterable[Any]]]) -> CutFile:
-        """Return the file with these pieces and signatures, or what JSON makes of them."""
+    def of(
+        cls,
+        pieces: Iterable[Iterable[Any]],
+        signatures: Iterable[Iterable[Iterable[Any]]],
+        runs: Iterable[Iterable[int]],
+    ) -> CutFile:
+        """Return the file with these pieces, signatures and runs, or what JSON makes of them."""
         spans = (
             PieceSpan(start, end, first, last, tuple(names), tuple(within), is_notice)
             for start, end, first, last, names, within, is_notice in pieces
@@ -87,7 +95,8 @@ class CutFile(NamedTuple):
         outlines = (
             "" if all(map(is_namespace, some)) else "".join(one.text for one in some) for some in found
         )
-        return cls(tuple(spans), found, tuple(outlines))
+        # A list of numbers takes ten times the memory.
+        return cls(tuple(spans), found, tuple(outlines), tuple(array("I", some) for some in runs))
 
 
 def cut_all(contents: Sequence[tuple[bytes, str | None]], memory: CountCache | None) -> list[CutFile]:
@@ -144,7 +153,9 @@ def _checked(data: bytes) -> bytes:
     return zlib.crc32(data).to_bytes(_CHECKSUM) + data
 
 
-def _cut(data: bytes, language: str | None) -> tuple[Sequence[PieceSpan], list[list[Signature]]]:
+def _cut(
+    data: bytes, language: str | None
+) -> tuple[Sequence[PieceSpan], list[list[Signature]], list[list[int]]]:
     found = shape(data, language)
     signatures: list[list[Signature]] = [[] for _ in found.pieces]
     if found.definitions and language is not None:
@@ -153,7 +164,7 @@ def _cut(data: bytes, language: str | None) -> tuple[Sequence[PieceSpan], list[l
             while p + 1 < len(found.pieces) and found.pieces[p].end <= one.start:
                 p += 1
             signatures[p].append(one)
-    return found.pieces, signatures
+    return found.pieces, signatures, [copies.runs(data[one.start : one.end]) for one in found.pieces]
 
 
 def _cut_key(data: bytes, language: str | None) -> bytes | None:

@@ -1,9 +1,9 @@
 """A cache of counts on disk, so that nothing is counted twice.
 
 It is one SQLite file, shared by all processes of a user. For texts it has digests and counts; for source
-files that were cut into pieces also the pieces' places, names and signatures; for files without secrets a
-digest. A file that is damaged, locked, of another version or not writable is ignored, and a damaged one is
-replaced. A number that was changed on the disk is detected by its checksum.
+files that were cut into pieces also the pieces' places, names, signatures and hashes of lines; for files
+without secrets a digest. A file that is damaged, locked, of another version or not writable is ignored, and
+a damaged one is replaced. A number that was changed on the disk is detected by its checksum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_STORED: Final = 400_000
 """Counts kept in the file: about 40 MB. The oldest are deleted first."""
 
 MAX_FACTS: Final = 40_000
-"""Facts kept in the file: of a source file one of about 2 kB, and a digest if it has no secret."""
+"""Facts kept in the file: of a source file one of about 3 kB, and a digest if it has no secret."""
 
 # The version of the tables.
 _VERSION = 2

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 # The worth of a near-copy is divided by this: what is left over of a budget may still show it.
 _LESS = 8
@@ -23,26 +22,22 @@ _KEYS, _CANDIDATES = 4, 4
 _NAME = re.compile(rb"[A-Za-z_]\w*")
 
 
-def counted_once(text_of: Callable[[int], bytes], worths: Sequence[int]) -> list[int]:
+def counted_once(texts: Sequence[Sequence[int]], worths: Sequence[int]) -> list[int]:
     """Return the worth of each text: less for a near-copy of one that is worth more, or as much and first.
 
-    ``text_of``: the text with a number, which is read once and not kept.
+    ``texts``: the :func:`runs` of each.
     """
     found = list(worths)
-    known: dict[int, list[array[int]]] = {}
+    known: dict[int, list[Sequence[int]]] = {}
     for n in sorted(range(len(worths)), key=lambda n: (-worths[n], n)):
-        runs = _runs(text_of(n))
-        if len(runs) < _MIN_RUNS:
-            continue
-        keys = sorted(runs)[:_KEYS]
-        if any(_is_copy(runs, other) for key in keys for other in known.get(key, ())):
+        keys = texts[n][:_KEYS]
+        if any(_is_copy(frozenset(texts[n]), other) for key in keys for other in known.get(key, ())):
             found[n] //= _LESS
             continue
-        compact = array("I", runs)  # a set takes twenty times the memory
         for key in keys:
             others = known.setdefault(key, [])
             if len(others) < _CANDIDATES:
-                others.append(compact)
+                others.append(texts[n])
     return found
 
 
@@ -50,8 +45,11 @@ def _is_copy(runs: frozenset[int], other: Iterable[int]) -> bool:
     return len(runs.intersection(other)) * 100 >= len(runs) * _SHARE
 
 
-def _runs(text: bytes) -> frozenset[int]:
-    """Return the hashes of all runs of lines, without blanks and names."""
+def runs(text: bytes) -> list[int]:
+    """Return the hashes of all runs of lines, without blanks and names, in order; none of a short text."""
+    if text.count(b"\n") + 1 < _MIN_RUNS + _RUN - 1:
+        return []
     lines = [line for line in _NAME.sub(b"a", text).translate(None, b" \t\r\f\v").split(b"\n") if line]
-    runs = zip(*(lines[n:] for n in range(_RUN)), strict=False)  # as long as the shortest
-    return frozenset(map(zlib.crc32, map(b"\n".join, runs)))
+    together = zip(*(lines[n:] for n in range(_RUN)), strict=False)  # as long as the shortest
+    hashes = sorted(set(map(zlib.crc32, map(b"\n".join, together))))
+    return hashes if len(hashes) >= _MIN_RUNS else []
