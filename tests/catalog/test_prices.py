@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from tokenbox.catalog import Price, PriceTier, model, price
-from tokenbox.catalog.prices import offered, offered_as, offers
+from tokenbox.catalog.prices import _BORROWED, _effective, _settled, _tiers, offered, offered_as, offers
 from tokenbox.errors import TokenboxError
 from tokenbox.ledger.cost import cost_at_most, cost_of
 from tokenbox.ledger.usage import Usage
@@ -170,8 +171,6 @@ def test_the_lookup_is_that_of_genai_prices() -> None:
     from genai_prices import types  # half a second
     from genai_prices.data import providers
 
-    from tokenbox.catalog.prices import _effective, _tiers
-
     def rate(value: object, tokens: int) -> Decimal | None:
         if isinstance(value, types.TieredPrices):
             return next((tier.price for tier in reversed(value.tiers) if tokens > tier.start), value.base)
@@ -303,3 +302,31 @@ def test_what_is_no_model_or_no_day_is_a_typed_error() -> None:
         price(3, TODAY)  # type: ignore[arg-type]
     with pytest.raises(TokenboxError, match="a price needs a day"):
         price("gpt-5", "2026-11-21")  # type: ignore[arg-type]
+
+
+def test_the_highest_price_of_a_day_is_the_highest_of_each_rate() -> None:
+    """One hour is dear to read and another dear to write: neither of them bounds the cost of the other."""
+    reading = ["3", "4", ["0.3", [100, "0.6"]], None]
+    writing = [["1", [200, "5"]], "9", "0.4", "2"]
+    at_night, by_day = ["00:00:00Z", "08:00:00Z"], ["08:00:00Z", "20:00:00Z"]
+    prices: list[list[Any]] = [[None, ["1", "2", "0.1", "1"]], [at_night, reading], [by_day, writing]]
+    rates, since, note = _effective(prices, date(2026, 11, 29))
+    assert rates is not None
+    assert (since, note) == (None, "the highest price of the day (UTC): ask with a time for others")
+    base, tiers = _tiers(rates)
+    # A rate that is unknown at some hour is unknown.
+    assert base == {
+        "input": Decimal(3), "output": Decimal(9), "cached_input": Decimal("0.4"), "cache_write": None
+    }  # fmt: skip
+    assert [(tier.above, tier.input, tier.output, tier.cached_input) for tier in tiers] == [
+        (100, Decimal(3), Decimal(9), Decimal("0.6")),
+        (200, Decimal(5), Decimal(9), Decimal("0.6")),
+    ]
+
+
+def test_of_two_sources_that_differ_each_rate_is_the_higher() -> None:
+    dear_to_read = Price(Decimal(3), Decimal(4), source="a", note=_BORROWED)
+    dear_to_write = Price(Decimal(1), Decimal(9), Decimal("0.1"), source="b")
+    price = _settled(dear_to_read, dear_to_write, "someone")
+    assert (price.input, price.output, price.cached_input) == (Decimal(3), Decimal(9), Decimal("0.1"))
+    assert price.is_estimate

@@ -52,7 +52,7 @@ _EXACT = Context(prec=100)
 _WITH_FEES = re.compile(r"sonar(-|$)")
 _HIGHEST = "the highest price of the day (UTC): ask with a time for others"
 _BORROWED = "another provider's price, which may differ from this provider's: costs are estimates"
-_HIGHER = "the higher of two prices; one may be another provider's, so costs are estimates"
+_HIGHER = "the higher rates of two prices; one may be another provider's, so costs are estimates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,9 @@ def _settled(found: Price, other: Price, provider: str) -> Price:
         return replace(found, note=None) if is_borrowed else found
     # genai-prices has one table for Gemini's own API and Vertex AI.
     if is_borrowed or provider == "vertex_ai":
-        lower, higher = sorted((found, other), key=_known_rates)  # the higher, so that a cap holds
-        return replace(higher, tiers=found.tiers, note=_HIGHER, others=(lower,))
+        lower, higher = sorted((found, other), key=_known_rates)
+        rates: dict[str, Any] = {name: _higher(found, other, name) for name in RATES}  # so that a cap holds
+        return replace(higher, **rates, tiers=found.tiers, note=_HIGHER, others=(lower,))
     return replace(found, others=(other,))
 
 
@@ -188,6 +189,12 @@ def _agree(price: Price, other: Price) -> bool:
     """Return whether all rates that both have are equal."""
     pairs = [(getattr(price, name), getattr(other, name)) for name in RATES]
     return all(ours is None or theirs is None or ours == theirs for ours, theirs in pairs)
+
+
+def _higher(price: Price, other: Price, name: str) -> Decimal | None:
+    """Return the higher of one rate of two prices, or the one that is known."""
+    known = [rate for rate in (getattr(price, name), getattr(other, name)) if rate is not None]
+    return max(known, default=None)
 
 
 def _known_rates(price: Price) -> list[Decimal]:
@@ -227,8 +234,8 @@ def _effective(
 ) -> tuple[Sequence[Any] | None, str | None, str | None]:
     """Return the rates on a day, their start day, and a note.
 
-    Some providers have different prices at some hours (UTC). For a day without a time, the highest rates are
-    returned, as an upper bound of the cost.
+    Some providers have different prices at some hours (UTC). For a day without a time, the highest of each
+    rate is returned, as an upper bound of the cost.
     """
     hourly: list[Sequence[Any]] = []
     day = _day(on).isoformat()
@@ -240,8 +247,7 @@ def _effective(
         elif when is None or when <= day:
             if isinstance(on, datetime) or not hourly:
                 return rates, when, None
-            highest = max([rates, *hourly], key=_output_then_input)
-            return highest, when, _HIGHEST
+            return [_highest(stated) for stated in zip(rates, *hourly, strict=True)], when, _HIGHEST
     return None, None, None
 
 
@@ -267,10 +273,16 @@ def _time(text: str) -> time:
     return datetime.combine(date(1970, 1, 2), found).astimezone(UTC).time()
 
 
-def _output_then_input(rates: Sequence[Any]) -> tuple[Decimal, ...]:
-    """Return a sort key: the output rate, then the input rate."""
-    base, _ = _tiers(rates)
-    return tuple(Decimal(-1) if rate is None else rate for rate in (base["output"], base["input"]))
+def _highest(stated: Sequence[Any]) -> list[Any] | None:
+    """Return the highest of one rate at several hours, for each size; None if it is unknown at some hour."""
+    if None in stated:
+        return None
+    starts = sorted({above for rate in stated if isinstance(rate, list) for above, _ in rate[1:]})
+
+    def highest(tokens: int) -> Decimal:
+        return max(rate for one in stated if (rate := _rate(one, tokens)) is not None)
+
+    return [highest(0), *([start, highest(start + 1)] for start in starts)]
 
 
 def _tiers(stated: Sequence[Any]) -> tuple[dict[str, Decimal | None], tuple[PriceTier, ...]]:
