@@ -128,6 +128,30 @@ def test_what_another_model_may_have_answered_has_an_estimated_cost(tmp_path: Pa
     assert (call.exact, call.cost.exact) == (True, False), "the usage is the server's, the price may not be"
 
 
+@pytest.mark.parametrize(
+    ("prices", "at_most"),
+    [
+        ({"dear": Price(Decimal(10), Decimal(2))}, 7 * 10 + 5 * 2),
+        # One is dear to read, the other to write: each costs 7 tokens in and 5 out.
+        ({"dear": Price(Decimal(2), Decimal(3)), "cheap": Price(Decimal(1), Decimal(9))}, 7 * 1 + 5 * 9),
+        ({}, None),  # whose price is unknown may cost anything
+    ],
+)
+def test_the_most_that_a_call_may_cost_is_that_of_any_model_that_may_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prices: dict[str, Price], at_most: int | None
+) -> None:
+    recorder, table = books_in(tmp_path)
+    prices = {"gpt-4o": Price(Decimal(1), Decimal(2)), "cheap": Price(Decimal(0), Decimal(0)), **prices}
+    monkeypatch.setattr(recorder, "_price", lambda name, _: prices.get(name))
+    request = attempt("a", CallOutcome())
+    request.call.fallbacks = ("cheap", "dear")
+    recorder.record_start(request, request.call, request.admission)
+    recorder.drain()
+    (call,) = table.calls
+    expected = None if at_most is None else Decimal(at_most) / 10**6
+    assert (call.predicted.input_tokens, call.predicted.at_most) == (7, expected)
+
+
 def test_an_entry_of_an_older_version_is_recorded(tmp_path: Path) -> None:
     """It knows nothing of caches that last an hour: its cost is an estimate where that would matter."""
     price = Price(Decimal(1), Decimal(2), Decimal("0.1"), Decimal("1.25"), cache_write_1h=Decimal(2))

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tokenbox.errors import TokenboxError
@@ -168,6 +169,19 @@ class CallRecorder:
         """Return the call of an entry, with the prices of the time at which it began."""
         began, tokens = parse_time(entry["began"]), entry["tokens"]
         price = self._price(entry["model"], began)
+        fallbacks = entry.get("fallbacks") or []
+        # An older version's entry has only their number, so their prices are unknown.
+        others = [self._price(name, began) for name in fallbacks] if isinstance(fallbacks, list) else [None]
+        predictions = [
+            Prediction.of(
+                _possible(tokens),
+                _possible(entry["reserved"]),
+                one,
+                exact=entry["exact"],
+                input_at_most=entry.get("at_most"),  # an older version's entry has none
+            )
+            for one in (price, *others)
+        ]
         ended: dict[str, Any] = {}
         if "outcome" in entry:
             reported = entry["usage"]
@@ -179,7 +193,7 @@ class CallRecorder:
                 "usage": usage,
                 "exact": exact,
                 # With fallbacks another model may have answered, at another price.
-                "cost": cost_of(usage, price, exact=exact and not entry.get("fallbacks")),
+                "cost": cost_of(usage, price, exact=exact and not fallbacks),
             }
         return Call(
             id=entry["id"],
@@ -188,13 +202,7 @@ class CallRecorder:
             category=entry["category"],
             project=PROJECT,
             session=entry["key"],
-            predicted=Prediction.of(
-                _possible(tokens),
-                _possible(entry["reserved"]),
-                price,
-                exact=entry["exact"],
-                input_at_most=entry.get("at_most"),  # an older version's entry has none
-            ),
+            predicted=_costliest(predictions),
             **ended,
         )
 
@@ -235,7 +243,7 @@ def _line(request: Attempt, call: ApiCall, admission: Admission) -> dict[str, ob
         "exact": admission.counted.exact,
         "at_most": admission.input_at_most,
         "reserved": admission.reserved * call.choices,
-        "fallbacks": len(call.fallbacks),
+        "fallbacks": list(call.fallbacks),
     }
 
 
@@ -247,6 +255,11 @@ def _category(request: Attempt) -> str:
     if request.fit_record is not None:
         category += f", fitted by {fit_actions(request.fit_record)}"
     return category
+
+
+def _costliest(predictions: Sequence[Prediction]) -> Prediction:
+    """Return the prediction by the price of the model that costs most, or by one that is unknown."""
+    return max(predictions, key=lambda one: Decimal("inf") if one.at_most is None else one.at_most)
 
 
 def _possible(tokens: int) -> int | None:
