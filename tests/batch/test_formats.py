@@ -19,8 +19,9 @@ from tests.batch.rows import mixed, read_jsonl, text, write_jsonl
 from tokenbox import batch
 from tokenbox.batch import Compile, reading
 from tokenbox.batch.errors import InvalidAddress, RowTooLarge
+from tokenbox.batch.evidence import _place
 from tokenbox.batch.reading import ShardReader, without_nulls
-from tokenbox.batch.shards import shard_input
+from tokenbox.batch.shards import RowFormat, Shard, shard_input
 from tokenbox.errors import MissingExtra
 from tokenbox.tokenizers import registry
 
@@ -223,3 +224,10 @@ def test_compile_in_daft(step: Compile, monkeypatch: pytest.MonkeyPatch) -> None
     total = daft.func.batch(return_dtype=daft.DataType.int64())(step.column("total"))
     frame = daft.from_pydict({"text": TEXTS}).with_column("total", total(daft.col("text")))
     assert frame.to_pydict()["total"] == [3, 1]
+
+
+def test_the_files_of_a_shard_are_counted_as_english_does() -> None:
+    names = [
+        _place(Shard(0, RowFormat.FILES, ("d/a.txt", "d/b.txt", "d/c.txt")[:size])) for size in (1, 2, 3)
+    ]
+    assert names == ["a.txt", "a.txt and 1 more file", "a.txt and 2 more files"]

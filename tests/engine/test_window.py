@@ -21,7 +21,7 @@ from tests.windows import NoShorterForms, enforce
 from tokenbox.engine import reduction
 from tokenbox.engine.low_water import Epoch, halvings
 from tokenbox.engine.reduction import plan
-from tokenbox.engine.steps import ALL_STEPS, Reduce, WindowAction, WindowLimits, WindowStep
+from tokenbox.engine.steps import ALL_STEPS, Reduce, WindowAction, WindowLimits, WindowReason, WindowStep
 from tokenbox.engine.window import ItemKind, Window
 
 if TYPE_CHECKING:
@@ -562,3 +562,33 @@ def test_a_round_that_cannot_be_sent_does_not_have_to_stay() -> None:
     window.append(ItemKind.USER, 1)
     window.give_up_waiting(window.append(ItemKind.CALL, 5))
     assert window.must_stay() == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "one", "two"),
+    [
+        (
+            WindowReason.TURNS,
+            "the conversation had 1 exchange more than the 1 allowed",
+            "the conversation had 2,000 exchanges more than the 2,000 allowed",
+        ),
+        (
+            WindowReason.OVER,
+            "the total was 1 token over the budget of 1",
+            "the total was 2,000 tokens over the budget of 2,000",
+        ),
+        (
+            WindowReason.AHEAD,
+            "making room for more requests, down to about 1 token, keeps the prompt's start for longer",
+            "making room for more requests, down to about 2,000 tokens, keeps the prompt's start for longer",
+        ),
+        (
+            WindowReason.ROOM,
+            "what left made more room than was needed: 1 token of 1 was free",
+            "what left made more room than was needed: 2,000 tokens of 2,000 were free",
+        ),
+    ],
+)
+def test_the_reason_of_a_step_counts_as_english_does(reason: WindowReason, one: str, two: str) -> None:
+    assert WindowStep((0,), reason, 5, 4, over=1, limit=1).why == one
+    assert WindowStep((0,), reason, 5, 4, over=2_000, limit=2_000).why == two

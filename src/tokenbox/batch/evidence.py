@@ -20,6 +20,7 @@ from tokenbox.batch.storage import reads
 from tokenbox.batch.tally import Tally
 from tokenbox.batch.work import ShardRecord
 from tokenbox.batch.writing import ShardResults
+from tokenbox.errors import plural
 from tokenbox.proof import merkle
 from tokenbox.proof.errors import ReplayImpossible
 from tokenbox.proof.evidence import Budget, Evidence, EvidenceKind, Input
@@ -93,7 +94,7 @@ def _id(number: int) -> str:
 
 def _place(shard: Shard) -> str:
     name = shard.files[0].rpartition("/")[2]
-    return name if len(shard.files) == 1 else f"{name} and {len(shard.files) - 1} more files"
+    return name if len(shard.files) == 1 else f"{name} and {plural(len(shard.files) - 1, 'more file')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -305,8 +305,8 @@ class _Planning:
                 if self._gain(factor) > 0:
                     return seconds
                 self._notes.append(
-                    f"{self.requests} more request{'' if self.requests == 1 else 's'} would not pay for "
-                    f"the write, which costs {factor} times the input"
+                    f"{plural(self.requests, 'more request')} would not pay for the write, which costs "
+                    f"{factor} times the input"
                 )
                 return None
         self._notes.append(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tokenbox.errors import plural
 from tokenbox.records import to_record
 
 if TYPE_CHECKING:
@@ -43,14 +43,12 @@ class WindowReason(StrEnum):
     """Why a step was taken. The value is the template of the sentence shown to a person."""
 
     UNSENDABLE = "no server takes a tool call without its results, or a result without its call"
-    TURNS = "there were {over} exchanges more than the {limit} allowed"
-    OVER = "the total was {over} tokens over the budget of {limit}"
-    AHEAD = "making room for more requests, down to about {limit} tokens, keeps the prompt's start for longer"
-    OPEN_ROUND = "what must stay was {over} tokens over the budget of {limit} by itself"
-    LESS_WORTH = (
-        "the total was {over} tokens over the budget of {limit}; what stays is nearer to the question"
-    )
-    ROOM = "what left made more room than was needed: {over} tokens of {limit} were free"
+    TURNS = "the conversation had {exchanges} more than the {limit} allowed"
+    OVER = "the total was {tokens} over the budget of {limit}"
+    AHEAD = "making room for more requests, down to about {room}, keeps the prompt's start for longer"
+    OPEN_ROUND = "what must stay was {tokens} over the budget of {limit} by itself"
+    LESS_WORTH = "the total was {tokens} over the budget of {limit}; what stays is nearer to the question"
+    ROOM = "what left made more room than was needed: {tokens} of {limit} {were} free"
 
 
 class WindowStep(NamedTuple):
@@ -69,8 +67,13 @@ class WindowStep(NamedTuple):
 
     @property
     def why(self) -> str:
-        sentence = self.reason.value.format(over=f"{self.over:,}", limit=f"{self.limit:,}")
-        return re.sub(r"\b1 (token|exchange)s", r"1 \1", sentence) if self.over == 1 else sentence
+        return self.reason.value.format(
+            tokens=plural(self.over, "token"),
+            exchanges=plural(self.over, "exchange"),
+            were="was" if self.over == 1 else "were",
+            limit=f"{self.limit:,}",
+            room=plural(self.limit, "token"),
+        )
 
     def to_dict(self) -> dict[str, object]:
         return to_record(self, "action messages before after why")
