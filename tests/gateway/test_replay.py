@@ -16,6 +16,7 @@ from tokenbox.cli.replaying import replayed, texts_of
 from tokenbox.gateway.application import gateway_of
 from tokenbox.gateway.authentication import Grant
 from tokenbox.gateway.log import RequestLog
+from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.request import GatewayRequest
 from tokenbox.gateway.services import Stores
 from tokenbox.gateway.settings import Fit, GatewaySettings, Mode, ModelSettings, UpstreamSettings
@@ -25,12 +26,13 @@ from tokenbox.proof.verify import verify
 from tokenbox.store.bundles import Bundles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tests.gateway.running import Answer, Gateways, RunningGateway, Stub
     from tokenbox.gateway.admission import Counted
     from tokenbox.gateway.calls import ApiCall
+    from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.upstream import Upstream
     from tokenbox.models import ModelUse
     from tokenbox.proof.calls import Texts
@@ -306,23 +308,52 @@ def test_a_tokenizer_that_the_operator_named(start_gateway: Gateways, upstream: 
     assert replayed(contents, texts, None).differences == ()
 
 
-def test_a_proof_has_the_policy_that_decided(tmp_path: Path) -> None:
-    """Others may be loaded while a request is made to fit."""
-    one = UpstreamSettings("one", "http://127.0.0.1:9", kind="openai")
-    settings = GatewaySettings(
-        (one,),
+def settings_in(folder: Path, kind: str, max_ctx: int, *fit: Fit) -> GatewaySettings:
+    """Settings with proofs, and an upstream that does not answer."""
+    return GatewaySettings(
+        (UpstreamSettings("one", "http://127.0.0.1:9", kind=kind),),
         mode=Mode.FIT,
-        fit=(Fit.EVICT, Fit.TRUNCATE),
-        models={"gpt-4o": ModelSettings(max_ctx=400)},
-        database=str(tmp_path / "own.db"),
-        state=str(tmp_path / "state"),
-        proof=str(tmp_path / "proof"),
+        fit=fit,
+        models={"gpt-4o": ModelSettings(max_ctx=max_ctx)},
+        database=str(folder / "own.db"),
+        state=str(folder / "state"),
+        proof=str(folder / "proof"),
         proof_texts=True,
     )
+
+
+def proof_of(
+    settings: GatewaySettings, prepare: Callable[[GatewayServices], None] = lambda _: None
+) -> tuple[Contents, Texts]:
+    """Decide about a request, without sending it, and return its proof."""
 
     async def go() -> str:
         _, services = gateway_of(settings, Stores.open(settings), RequestLog(None))
         await services.open()
+        prepare(services)
+        incoming: Any = SimpleNamespace(
+            path=CHAT, header=lambda _: None, memory=SimpleNamespace(add_values=lambda _: None)
+        )
+        request = GatewayRequest(services, incoming, None, "r")  # type: ignore[arg-type]  # nothing is sent
+        data = json.dumps({"model": "gpt-4o", **chat(30)}).encode()
+        try:
+            await request._decide(data, Grant())  # noqa: SLF001  # all before the upstream
+        except Refusal as refusal:
+            await request._prove(refusal)  # noqa: SLF001  # as the request itself does
+        await services.close()
+        assert request.proof_id is not None
+        return request.proof_id
+
+    bundles, proof = Bundles(str(settings.proof)), loops.run(go())
+    manifest = verify(files := bundles.files(proof), proof)
+    return read_contents(files, manifest), texts_of(files, manifest, ())
+
+
+def test_a_proof_has_the_policy_that_decided(tmp_path: Path) -> None:
+    """Others may be loaded while a request is made to fit."""
+    settings = settings_in(tmp_path, "openai", 400, Fit.EVICT, Fit.TRUNCATE)
+
+    def reload_while_counting(services: GatewayServices) -> None:
         count = services.counting.count
 
         async def count_and_reload(call: ApiCall, upstream: Upstream, use: ModelUse) -> Counted:
@@ -330,21 +361,19 @@ def test_a_proof_has_the_policy_that_decided(tmp_path: Path) -> None:
             return await count(call, upstream, use)
 
         services.counting.count = count_and_reload  # type: ignore[method-assign]
-        incoming: Any = SimpleNamespace(
-            path=CHAT, header=lambda _: None, memory=SimpleNamespace(add_values=lambda _: None)
-        )
-        request = GatewayRequest(services, incoming, None, "r")  # type: ignore[arg-type]  # nothing is sent
-        data = json.dumps({"model": "gpt-4o", **chat(30)}).encode()
-        await request._decide(data, Grant())  # noqa: SLF001  # all before the upstream
-        await services.close()
-        assert request.proof_id is not None
-        return request.proof_id
 
-    bundles, proof = Bundles(tmp_path / "proof"), loops.run(go())
-    manifest = verify(files := bundles.files(proof), proof)
-    arguments = manifest.predicate["arguments"]
+    contents, texts = proof_of(settings, reload_while_counting)
+    arguments = contents.manifest.predicate["arguments"]
     assert (arguments["fit"], arguments["low_water"]) == (["evict", "truncate"], "1")
-    assert replayed(read_contents(files, manifest), texts_of(files, manifest, ()), None).differences == ()
+    assert replayed(contents, texts, None).differences == ()
+
+
+def test_what_was_not_counted_is_refused_again(tmp_path: Path) -> None:
+    """Its bound exceeds the window, and nothing is evicted for a bound: not in the replay either."""
+    contents, texts = proof_of(settings_in(tmp_path, "vllm", 8_000, Fit.EVICT))
+    assert "missing" in contents.decisions[0]
+    assert contents.manifest.predicate["outcome"]["code"] == "count_unavailable"
+    assert replayed(contents, texts, None).differences == ()
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,11 @@ from tokenbox.compose.requests import By, Count
 from tokenbox.content.parts import texts_in
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.low_water import AutoLowWater, LowWater, eagerness_of
-from tokenbox.gateway.admission import Admission, Counted, judge, refusal_of, with_output_limit
+from tokenbox.gateway.admission import Counted, judge, refusal_of
 from tokenbox.gateway.asgi import json_bytes
-from tokenbox.gateway.attempt import ProofDecision
+from tokenbox.gateway.attempt import RequestDecision
 from tokenbox.gateway.calls import ApiCall, read_call
-from tokenbox.gateway.fitting import CallFitting, FittedCall, ModelSummary
+from tokenbox.gateway.fitting import ModelSummary
 from tokenbox.gateway.local_counts import at_least_its_texts, count_locally, text_tokenizer
 from tokenbox.gateway.protocols import PROTOCOLS
 from tokenbox.gateway.refusals import Refusal
@@ -60,7 +60,7 @@ _NAMES = {protocol.name: protocol for protocol in PROTOCOLS.values()}
 _LIMITS = RequestLimits(body=1 << 40, messages=1 << 40, count_seconds=3600.0)
 
 
-def of_request(decision: ProofDecision) -> Evidence:
+def of_request(decision: RequestDecision) -> Evidence:
     """Return the evidence of a decision: the body and its items as inputs, all figures as decisions.
 
     The emitted text is the body that goes to the upstream, None for a refusal.
@@ -68,10 +68,10 @@ def of_request(decision: ProofDecision) -> Evidence:
     return evidence_of(GATEWAY, {}, decision)
 
 
-def _result(_: Arguments, decision: ProofDecision) -> dict[str, Any]:
+def _result(_: Arguments, decision: RequestDecision) -> dict[str, Any]:
     original, admission, refusal = decision.original, decision.admission, decision.refusal
     counted, model = admission.counted, admission.model
-    data = None if decision.sent is None or refusal is not None else decision.sent.data
+    data = None if refusal is not None else decision.call.data
     return {
         "arguments": _options(decision),
         "budget": Budget(
@@ -98,7 +98,7 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _options(decision: ProofDecision) -> Record:
+def _options(decision: RequestDecision) -> Record:
     """Return the arguments of the decision, besides the figures."""
     original, admission = decision.original, decision.admission
     options: dict[str, object] = {
@@ -118,7 +118,7 @@ def _options(decision: ProofDecision) -> Record:
     return options
 
 
-def _decisions(decision: ProofDecision) -> Iterator[Record]:
+def _decisions(decision: RequestDecision) -> Iterator[Record]:
     """Yield the figures, the record of the mode ``fit``, and the count of each body that was tried."""
     outcome = "admitted" if decision.refusal is None else "refused"
     yield {"decision": outcome, **decision.admission.figures()}
@@ -146,56 +146,32 @@ def _kind(item: object) -> str:
 # Replay.
 
 
-def decide_again(recorded: Recorded) -> ProofDecision:
+def decide_again(recorded: Recorded) -> RequestDecision:
     """Repeat the decision of :class:`tokenbox.gateway.request.GatewayRequest` for a recorded request."""
     return asyncio.run(_decided_again(recorded))
 
 
-async def _decided_again(recorded: Recorded) -> ProofDecision:
+async def _decided_again(recorded: Recorded) -> RequestDecision:
     original = _original(recorded)
     use = _use(recorded, original)
     counting = _RecordedCounting(recorded, use)
     model, mode = _model(recorded), _mode(recorded)
     uncertain = _member(Uncertain, _figures(recorded).get("uncertain", "margin"), DECISIONS, "uncertain")
-    counted = await counting.count(original)
-    admission = judge(original, counted, model, mode, uncertain)
-    tried: dict[str, Count] = {}
-    sent: ApiCall | None = original
-    fit_record, refusal = None, None
-    if admission.mode is not Mode.OBSERVE and not admission.fits:
-        try:
-            fitted = await _fit(recorded, admission, original, counting, tried)
-            sent, admission, fit_record = fitted.call, fitted.admission, fitted.record
-        except Refusal as error:
-            refusal = error
-    if refusal is not None and refusal.code == ReplayImpossible.code:  # raised while it was counted
-        raise ReplayImpossible(refusal.message)
+    admission = judge(original, await counting.count(original), model, mode, uncertain)
+    decision = RequestDecision(original, admission, *_policy(recorded))
+    try:
+        summarize = partial(_recorded_summary, recorded)
+        make_fit = partial(decision.make_fit, text_tokenizer(use), counting.count, summarize)
+        if not decision.may_be_sent and not await make_fit():
+            decision.refusal = refusal_of(original, admission)
+    except Refusal as error:
+        if error.code == ReplayImpossible.code:  # raised while it was counted
+            raise ReplayImpossible(error.message) from None
+        decision.refusal = error
     limited = recorded.arguments.get("limited")
-    heeded = tuple(limited.split()) if isinstance(limited, str) else ()
-    if heeded and sent is not None:
-        sent, admission = with_output_limit(sent, admission, heeded)
-    policy = _policy(recorded)
-    return ProofDecision(
-        original, counted.count, sent, admission, *policy, fit_record, tried, refusal, heeded
-    )
-
-
-async def _fit(
-    recorded: Recorded,
-    admission: Admission,
-    original: ApiCall,
-    counting: _RecordedCounting,
-    tried: dict[str, Count],
-) -> FittedCall:
-    """Make the call fit by the recorded policy. Raises :class:`Refusal`."""
-    if admission.mode is not Mode.FIT or admission.budget is None:
-        raise refusal_of(original, admission)
-    tokenizer, summarize = text_tokenizer(counting.use), partial(_recorded_summary, recorded)
-    fitting = CallFitting(admission, tokenizer, counting.count, summarize, tried, *_policy(recorded))
-    fitted = await fitting.fit(original)
-    if fitted is None:
-        raise refusal_of(original, admission)
-    return fitted
+    if isinstance(limited, str) and decision.refusal is None:
+        decision.limit_output(tuple(limited.split()))
+    return decision
 
 
 class _RecordedCounting:

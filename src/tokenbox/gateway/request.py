@@ -20,13 +20,12 @@ from tokenbox.gateway.admission import (
     judge,
     narrowed,
     refusal_of,
-    with_output_limit,
 )
 from tokenbox.gateway.asgi import Headers, Reply, Send, json_bytes
-from tokenbox.gateway.attempt import Attempt, ProofDecision
+from tokenbox.gateway.attempt import Attempt, RequestDecision
 from tokenbox.gateway.calls import ApiCall, parse_body, read_call
 from tokenbox.gateway.fields import check_query
-from tokenbox.gateway.fitting import CallFitting, fit_actions
+from tokenbox.gateway.fitting import fit_actions
 from tokenbox.gateway.incoming import Client, ClientGone, Incoming, PlainClient
 from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served
@@ -69,12 +68,8 @@ class GatewayRequest(Attempt):
         self.settings = services.settings
         self.incoming = incoming
         self.send = send
-        # The request before it was made to fit, and its count, for the proof.
-        self.original: ApiCall | None = None
-        self.original_count: Count | None = None
-        self.tried: dict[str, Count] = {}
+        self.decision: RequestDecision | None = None
         self.proof_id: str | None = None
-        self.heeded: tuple[str, ...] = ()
 
     async def run(self) -> None:
         refusal: Refusal | None = None
@@ -124,28 +119,38 @@ class GatewayRequest(Attempt):
         self.incoming.memory.add_values(most_values(data, limits.values))
         call = await parse_body(data, lambda: read_call(self.protocol, data, limits, grant.client_auth))
         self.call = call
-        call = self.call = self.original = call.served_as(lambda name: grant.served_as(name, self.settings))
+        call = self.call = call.served_as(lambda name: grant.served_as(name, self.settings))
         mode = self._mode(grant, call.model)
         upstream = self.upstream = await services.models.upstream_of(call.model, call.client_auth)
         admission, use = await self._judge(call, upstream, mode)
-        self.admission, self.original_count = admission, admission.counted.count
+        decision = self._begin(call, upstream, admission)
         if mode is not Mode.OBSERVE and admission.is_over:
             larger = await self._overflow(call, mode, grant)
             if larger is not None:
                 self.overflow_of = call.model
                 call, upstream, admission, use = larger
-                self.call, self.original, self.upstream = call, call, upstream
-                self.admission, self.original_count = admission, admission.counted.count
-        if mode is not Mode.OBSERVE and not admission.fits:
-            call, admission = await self._fit(call, upstream, use, admission, grant)
+                decision = self._begin(call, upstream, admission)
+        if not decision.may_be_sent and not await decision.make_fit(
+            text_tokenizer(use),
+            lambda smaller: services.counting.count(smaller, upstream, use),
+            lambda text, at_most, call: summary_of(services, text, at_most, call, grant),
+        ):
+            parts = await services.counting.parts(call, use)
+            admission = self.admission = replace(admission, counted=replace(admission.counted, parts=parts))
+            raise refusal_of(call, admission)
+        self.fit_record = decision.fit_record
         if grant.quotas:
-            self.heeded = upstream.heeded_limits(call)
-            call, admission = with_output_limit(call, admission, self.heeded)
-        self.call, self.admission = call, admission
+            decision.limit_output(upstream.heeded_limits(decision.call))
+        self.call, self.admission = decision.call, decision.admission
         await self._prove(None)
-        return call, upstream, admission
+        return decision.call, upstream, decision.admission
 
     # The steps of a decision.
+
+    def _begin(self, call: ApiCall, upstream: Upstream, admission: Admission) -> RequestDecision:
+        self.call, self.upstream, self.admission = call, upstream, admission
+        self.decision = RequestDecision(call, admission, self.settings.fit, self.settings.low_water)
+        return self.decision
 
     def _mode(self, grant: Grant, model: str) -> Mode:
         """Return the mode of the header, else of the key, the model, the route, or the default.
@@ -208,48 +213,12 @@ class GatewayRequest(Attempt):
             figures = narrowed(figures, use)
         return figures
 
-    async def _fit(
-        self, call: ApiCall, upstream: Upstream, use: ModelUse, admission: Admission, grant: Grant
-    ) -> tuple[ApiCall, Admission]:
-        """Make the request fit, in the mode ``fit``. Raises :class:`Refusal` if it does not fit."""
-        services, settings = self.services, self.settings
-        if admission.mode is Mode.FIT and not (admission.is_missing_count or admission.is_unseen):
-            fitting = CallFitting(
-                admission,
-                text_tokenizer(use),
-                lambda smaller: services.counting.count(smaller, upstream, use),
-                lambda text, at_most, call: summary_of(services, text, at_most, call, grant),
-                self.tried,
-                settings.fit,
-                settings.low_water,
-            )
-            fitted = await fitting.fit(call)
-            if fitted is not None:
-                self.fit_record = fitted.record
-                return fitted.call, fitted.admission
-        parts = await services.counting.parts(call, use)
-        self.admission = replace(admission, counted=replace(admission.counted, parts=parts))
-        raise refusal_of(call, self.admission)
-
     async def _prove(self, refusal: Refusal | None) -> None:
         """Write the proof of this decision, if proofs are on. Raises :class:`Refusal` if that fails."""
         bundles = self.services.bundles
-        if bundles is None:
-            return
-        if self.original is not None and self.original_count is not None and self.admission is not None:
-            decision = ProofDecision(
-                self.original,
-                self.original_count,
-                self.call,
-                self.admission,
-                self.settings.fit,
-                self.settings.low_water,
-                self.fit_record,
-                self.tried,
-                refusal,
-                self.heeded,
-            )
-            self.proof_id = await self.services.prove(decision, bundles)
+        if bundles is not None and self.decision is not None:
+            self.decision.refusal = refusal
+            self.proof_id = await self.services.prove(self.decision, bundles)
 
     # The answer.
 
@@ -267,7 +236,7 @@ class GatewayRequest(Attempt):
         body, hide_usage = with_usage(call) if upstream.settings.ask_usage else (call.data, False)
         # Only the bytes to send are kept: the parsed body may take many times their memory.
         call = self.call = call.without_body()
-        self.original = None
+        self.decision = None
         self.incoming.memory.resize(len(body))
         headers = upstream.forwarded(self.incoming.headers, grant.client_auth)
         headers.append((b"x-request-id", self.request_id.encode()))

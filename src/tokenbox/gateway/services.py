@@ -47,7 +47,7 @@ from tokenbox.tokenizers.registry import get
 if TYPE_CHECKING:
     from tokenbox.catalog import Price
     from tokenbox.gateway.admission import Admission
-    from tokenbox.gateway.attempt import Attempt, ProofDecision
+    from tokenbox.gateway.attempt import Attempt, RequestDecision
     from tokenbox.gateway.log import RequestLog
     from tokenbox.gateway.settings import GatewaySettings
     from tokenbox.ledger.quota import Take
@@ -208,7 +208,7 @@ class GatewayServices:
             self.log.write("spool_failed", error=error.message)
             raise Refusal(503, error.code, "Nothing can be recorded now, so nothing is sent.") from None
 
-    async def prove(self, decision: ProofDecision, bundles: Bundles) -> str | None:
+    async def prove(self, decision: RequestDecision, bundles: Bundles) -> str | None:
         """Write the proof of a decision, and return its id.
 
         If that fails: None for a request that is refused anyway, else raises :class:`Refusal` (503).
