@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenbox
-from tokenbox.folder import rules, secret_lines, secrets
+from tokenbox.folder import read, rules, secret_lines, secrets, survey
 from tokenbox.folder.redacted import without_secrets
 from tokenbox.folder.secret_lines import DETECTORS
 from tokenbox.folder.secret_shapes import CONTEXTS, KEYS
@@ -276,6 +276,28 @@ def test_a_program_searches_once_as_well(tmp_path: Path) -> None:
             tokenbox.pack(folder, 1_000, model="gpt-4o", cache=memory)
         given = [one for call in search.call_args_list for one in call.args[0]]
         assert [path for content, path in given if content] == searched
+
+
+def test_many_files_are_searched_at_once_as_each_alone(tmp_path: Path) -> None:
+    lines = [f"x = '{secret}'".encode() for secret in SECRETS.values()]
+    key = b"-----BEGIN PRIVATE KEY-----\n" + b"QUJDRGFi8x/" * 9 + b"\n-----END PRIVATE KEY-----"
+    named = [(line, f"{n}.py") for n, line in enumerate(lines)]
+    named += [(b"", "empty.py"), (b"\n\n", "blank.py"), (key, "a.pem"), (b"A=1\nB=2", ".env")]
+    named += [(b"x = 1\n" * 9, f"{n}.go") for n in range(300)]
+    alone = [redact(*one) for one in named]
+    assert (
+        sum(content != one.content for (content, _), one in zip(named, alone, strict=True))
+        > len(SECRETS) // 2
+    )
+    assert redact_all(named) == alone
+    for content, path in named:
+        (tmp_path / path).write_bytes(content)
+    with patch("tokenbox.folder.secret_lines.first_filter", side_effect=secret_lines.first_filter) as search:
+        files = read(survey([tmp_path])).files
+    assert {file.path: file.data for file in files} == {
+        path: one.content for (_, path), one in zip(named, alone, strict=True)
+    }
+    assert search.call_count == 2  # of all files, and of the log
 
 
 def test_no_text_of_a_file_is_kept_for_its_secrets(tmp_path: Path) -> None:

@@ -95,7 +95,6 @@ class CutFile(NamedTuple):
         outlines = (
             "" if all(map(is_namespace, some)) else "".join(one.text for one in some) for some in found
         )
-        # A list of numbers takes ten times the memory.
         return cls(tuple(spans), found, tuple(outlines), tuple(array("I", some) for some in runs))
 
 
@@ -133,7 +132,7 @@ def _remembered(
 
 
 def _written(found: object) -> bytes:
-    data = json.dumps(found, separators=(",", ":")).encode()
+    data = json.dumps(found, separators=(",", ":"), default=list).encode()  # lists of arrays
     return _PLAIN + _checked(data) if len(data) < _MIN_COMPRESSED else zlib.compress(data, 1)
 
 
@@ -155,7 +154,7 @@ def _checked(data: bytes) -> bytes:
 
 def _cut(
     data: bytes, language: str | None
-) -> tuple[Sequence[PieceSpan], list[list[Signature]], list[list[int]]]:
+) -> tuple[Sequence[PieceSpan], list[list[Signature]], list[array[int]]]:
     found = shape(data, language)
     signatures: list[list[Signature]] = [[] for _ in found.pieces]
     if found.definitions and language is not None:

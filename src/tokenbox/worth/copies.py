@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from array import array
 from collections.abc import Iterable, Sequence
 
 # The worth of a near-copy is divided by this: what is left over of a budget may still show it.
@@ -45,11 +46,12 @@ def _is_copy(runs: frozenset[int], other: Iterable[int]) -> bool:
     return len(runs.intersection(other)) * 100 >= len(runs) * _SHARE
 
 
-def runs(text: bytes) -> list[int]:
+def runs(text: bytes) -> array[int]:
     """Return the hashes of all runs of lines, without blanks and names, in order; none of a short text."""
     if text.count(b"\n") + 1 < _MIN_RUNS + _RUN - 1:
-        return []
+        return array("I")
     lines = [line for line in _NAME.sub(b"a", text).translate(None, b" \t\r\f\v").split(b"\n") if line]
     together = zip(*(lines[n:] for n in range(_RUN)), strict=False)  # as long as the shortest
     hashes = sorted(set(map(zlib.crc32, map(b"\n".join, together))))
-    return hashes if len(hashes) >= _MIN_RUNS else []
+    # A list of numbers takes ten times the memory.
+    return array("I", hashes if len(hashes) >= _MIN_RUNS else ())
