@@ -21,6 +21,7 @@ OWN: Final = 0o600
 SHARED: Final = 0o666
 """The mode of a file that everybody can read, as far as the umask allows."""
 CACHE_VARIABLE: Final = "TOKENBOX_CACHE_DIR"
+_BLOCK: Final = 1 << 20
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS: Final = getattr(os, "O_NOFOLLOW", 0)
 
@@ -63,6 +64,18 @@ def open_regular(
         raise OSError(errno.EINVAL, "it is not a regular file", name)
 
     return cast("BinaryIO", open(path, mode, opener=opener))
+
+
+def read_at_most(stream: BinaryIO, size: int) -> bytes:
+    """Read up to ``size`` bytes. ``stream.read(size)`` allocates all of them before it reads the first."""
+    blocks: list[bytes] = []
+    while size > 0:
+        asked = min(size, _BLOCK)
+        blocks.append(stream.read(asked))
+        size -= asked
+        if len(blocks[-1]) < asked:  # the end; at a terminal, another read would wait for a second one
+            break
+    return b"".join(blocks)
 
 
 def replace(

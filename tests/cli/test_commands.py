@@ -597,6 +597,34 @@ def test_progress_leaves_the_cursor_visible_so_that_a_kill_does_not_lose_it(
         assert seen.getvalue().rfind("\x1b[?25h") > seen.getvalue().rfind("\x1b[?25l")
 
 
+def test_a_small_file_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read of the largest size allocates it, which fails in a process of less memory."""
+
+    class Blocks(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            asked.append(-1 if size is None else size)
+            return super().read(size)
+
+    asked: list[int] = []
+    text = b"one two\n" * 200_000
+    monkeypatch.setattr(streams, "standard_input", lambda: Blocks(text))
+    assert streams.read_bytes("-") == text
+    assert asked == [1 << 20, 1 << 20]  # the second one ends short: nothing is read after the end
+
+
+def test_too_little_memory_is_no_bug(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(registry, "available", fail)
+    result = tokenbox("tokenizers")
+    assert (result.status, result.out) == (2, b"")
+    assert result.err == (
+        "error: the command needs more memory than this process may use. Give it more: ulimit -v unlimited "
+        "(input_unreadable)\n"
+    )
+
+
 def test_a_bug_is_called_one(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ZeroDivisionError("oops")

@@ -130,6 +130,10 @@ _FOLDER_GONE = streams.UnreadableInput(
     "the current folder was deleted. Go to one that exists: cd ~", file="."
 )
 
+_NO_MEMORY = streams.UnreadableInput(
+    "the command needs more memory than this process may use. Give it more: ulimit -v unlimited"
+)
+
 
 def _folder_exists() -> bool:
     try:
@@ -165,6 +169,9 @@ def _normalized(arguments: list[str]) -> list[str]:
 
 
 def _failed(error: Exception, arguments: Sequence[str]) -> Exit:
+    if isinstance(error, MemoryError):
+        error.__traceback__ = None  # frees what its frames hold
+        return report(_NO_MEMORY)
     # typer does not export the class of its usage errors; these attributes identify one.
     describe = getattr(error, "format_message", None)
     context = getattr(error, "ctx", None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TextIO
 
 from tokenbox.errors import TokenboxError
-from tokenbox.files import listing_of, replace
+from tokenbox.files import listing_of, read_at_most, replace
 from tokenbox.render.lines import printable
 
 STDIN = "-"
@@ -106,10 +106,10 @@ def read_bytes(name: str) -> bytes:
     shown = shown_name(name)
     try:
         if name == STDIN:
-            data = standard_input().read(MAX_BYTES + 1)
+            data = read_at_most(standard_input(), MAX_BYTES + 1)
         else:
             with Path(name).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+                data = read_at_most(file, MAX_BYTES + 1)
     except IsADirectoryError:
         raise UnreadableInput(
             f"{shown} is a folder, not a file. Name the files in it, such as {os.path.join(name, '*')}; "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenbox.errors import MissingExtra, VocabularyError
 from tokenbox.errors import shown as describe
-from tokenbox.files import open_regular
+from tokenbox.files import open_regular, read_at_most
 from tokenbox.tokenizers import vocabularies
 from tokenbox.tokenizers.as_saved import is_used_as_saved
 from tokenbox.tokenizers.bpe import BpeTokenizer, from_ranks, ranks_digest
@@ -132,7 +132,7 @@ def _read(file: Path, shown: str, limit: int) -> bytes:
         if file.is_dir():
             raise VocabularyError(f"{shown} is a directory. Give the vocabulary file itself.")
         with open_regular(file) as stream:
-            return stream.read(limit)
+            return read_at_most(stream, limit)
     except FileNotFoundError:
         raise VocabularyError(f"{shown} does not exist. Check the path.") from None
     except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from tokenbox.config.setting import Level
 from tokenbox.config.trust import own_paths
 from tokenbox.content.message import Message
 from tokenbox.errors import TokenboxError, plural
-from tokenbox.files import OWN, open_regular, replace
+from tokenbox.files import OWN, open_regular, read_at_most, replace
 from tokenbox.shell.errors import BadArguments, NoSuchItem, SessionFailed
 from tokenbox.shell.memory import find_instructions
 from tokenbox.shell.screen import in_tokens
@@ -240,7 +240,7 @@ def _is_saved(path: str) -> bool:
 def _read(path: str) -> object:
     try:
         with open_regular(path) as file:
-            return json.loads(file.read(MAX_BYTES))
+            return json.loads(read_at_most(file, MAX_BYTES))
     except OSError as error:
         raise SessionFailed(f"{path} cannot be read: {error.strerror or error}.") from None
     except (ValueError, RecursionError):
