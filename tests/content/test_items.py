@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -320,7 +321,7 @@ def nested(depth: int) -> list[Any]:
     ("read", "says"),
     [
         (lambda: tool_call("c", "at", {"time": object()}), "the arguments of a call to 'at' are not JSON"),
-        (lambda: tool_call("c", "at", nested(5_000)), "are not JSON"),
+        (lambda: tool_call("c", "at", nested(200_000)), "are not JSON"),
         (
             lambda: read_request({"messages": []}, fields=[1]),  # type: ignore[arg-type]  # from untyped code
             "fields of a request are a mapping, not list",
@@ -975,6 +976,68 @@ def test_any_object_with_a_role_and_a_content() -> None:
     assert fitted.messages[-1] is rows[-1]
     assert any("left out" in row.content and row.id == 7 for row in fitted.messages)
     assert rows[2].content == "long " * 400
+
+
+def test_all_that_an_object_with_a_role_sends_is_counted() -> None:
+    @dataclass
+    class Row:
+        content: str | None
+        reasoning_content: str | None = None
+        thinking: str | None = None
+        function_call: dict[str, str] | None = None
+        role: str = "assistant"
+
+    for row in (
+        Row("x", reasoning_content="Think. " * 40),
+        Row("x", thinking="Think. " * 40),
+        Row(None, function_call={"name": "look", "arguments": '{"at": "%s"}' % ("there " * 40)}),
+    ):
+        equal = {key: value for key, value in asdict(row).items() if key == "content" or value is not None}
+        expected = tokenbox.count([equal], model="gpt-4o").total
+        assert (expected > 40, tokenbox.count([row], model="gpt-4o").total) == (True, expected)
+
+
+def test_a_role_of_a_tool_in_smolagents_is_one_of_a_chat() -> None:
+    """As smolagents sends them: its calls as the assistant, its observations as the user."""
+
+    class MessageRole(StrEnum):
+        USER = "user"
+        TOOL_CALL = "tool-call"
+        TOOL_RESPONSE = "tool-response"
+
+    @dataclass
+    class ChatMessage:
+        role: MessageRole
+        content: list[dict[str, str]]
+        raw: object = None
+
+    said = ["Look.", "Calling tools: look", "Observation: " + "all of it " * 200]
+    steps = [
+        ChatMessage(role, [{"type": "text", "text": text}], raw=object())
+        for role, text in zip(MessageRole, said, strict=True)
+    ]
+    equal = [
+        {"role": role, "content": text}
+        for role, text in zip(("user", "assistant", "user"), said, strict=True)
+    ]
+    assert tokenbox.count(steps, model="gpt-4o").total == tokenbox.count(equal, model="gpt-4o").total
+    fitted = tokenbox.fit([*steps, ChatMessage(MessageRole.USER, steps[0].content)], 120, model="gpt-4o")
+    assert {type(message) for message in fitted.messages} == {ChatMessage}
+    assert fitted.total <= 120
+
+
+def test_what_is_not_json_but_may_be_sent_in_base64_says_so() -> None:
+    class Image:
+        def tobytes(self) -> bytes:
+            return b"png"
+
+    for image in (b"png", Image()):
+        with pytest.raises(InvalidMessage) as caught:
+            read_items([{"role": "user", "content": [{"type": "image", "image": image}]}])
+        assert caught.value.message == (
+            f"messages[0]: message.content[0].image is {type(image).__name__}, which is not JSON. "
+            "Give it in base64, or its address."
+        )
 
 
 def test_a_shortened_object_of_pydantic_is_one_of_its_class() -> None:

@@ -37,7 +37,7 @@ def as_mapping(value: object) -> tuple[Given | list[Given], bool]:
     role = getattr(value, "role", None)
     role = getattr(role, "value", role)  # of an enumeration
     if isinstance(role, str) and hasattr(value, "content"):
-        return _of_attributes(value, role), False
+        return _of_attributes(value, _SMOLAGENTS_ROLES.get(role, role)), False
     raise InvalidMessage(
         'a message is a mapping such as {"role": "user", "content": "hi"}, a message object of a library '
         f"(docs/integrations.md), or an object with a role and a content, not {type(value).__name__}."
@@ -59,9 +59,14 @@ def _dumped(value: object) -> Given | None:
     return _without_envelope(dumped)
 
 
+# The roles as which smolagents sends those of its tools.
+_SMOLAGENTS_ROLES: Final = {"tool-call": "assistant", "tool-response": "user"}
+_ATTRIBUTES: Final = ("name", "tool_calls", "tool_call_id", "function_call", "reasoning_content", "thinking")
+
+
 def _of_attributes(value: Any, role: str) -> Given:
     """Return a message of an object such as a dataclass or a row of a database, by its attributes."""
-    given = {name: getattr(value, name, None) for name in ("name", "tool_calls", "tool_call_id")}
+    given = {name: getattr(value, name, None) for name in _ATTRIBUTES}
     found = {name: as_plain(field) for name, field in given.items() if field is not None}
     return {"role": role, "content": as_plain(value.content), **found}
 

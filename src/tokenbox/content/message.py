@@ -341,7 +341,9 @@ def _freeze(value: object, where: Place, depth: int) -> Frozen:
                 f"{path_of(where)} is an integer of {number.bit_length():,} bits; at most {_MAX_BITS:,}."
             )
         return number
-    raise InvalidMessage(f"{path_of(where)} is {type(value).__name__}, which is not JSON.")
+    is_binary = isinstance(value, bytes | bytearray) or hasattr(value, "tobytes")  # such as Pillow's images
+    hint = " Give it in base64, or its address." if is_binary else ""
+    raise InvalidMessage(f"{path_of(where)} is {type(value).__name__}, which is not JSON.{hint}")
 
 
 def _check_text(text: Any, where: Place) -> None:  # noqa: ANN401  # a str or a subclass
