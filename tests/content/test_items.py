@@ -983,12 +983,14 @@ def test_all_that_an_object_with_a_role_sends_is_counted() -> None:
     class Row:
         content: str | None
         reasoning_content: str | None = None
+        reasoning: str | None = None
         thinking: str | None = None
         function_call: dict[str, str] | None = None
         role: str = "assistant"
 
     for row in (
         Row("x", reasoning_content="Think. " * 40),
+        Row("x", reasoning="Think. " * 40),
         Row("x", thinking="Think. " * 40),
         Row(None, function_call={"name": "look", "arguments": '{"at": "%s"}' % ("there " * 40)}),
     ):

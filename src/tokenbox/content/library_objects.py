@@ -61,7 +61,7 @@ def _dumped(value: object) -> Given | None:
 
 # The roles as which smolagents sends those of its tools.
 _SMOLAGENTS_ROLES: Final = {"tool-call": "assistant", "tool-response": "user"}
-_ATTRIBUTES: Final = ("name", "tool_calls", "tool_call_id", "function_call", "reasoning_content", "thinking")
+_ATTRIBUTES: Final = "name tool_calls tool_call_id function_call reasoning_content reasoning thinking".split()
 
 
 def _of_attributes(value: Any, role: str) -> Given:
