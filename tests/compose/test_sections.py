@@ -31,7 +31,7 @@ class Text(str):
 
 
 NESTED: list[Any] = []
-for _ in range(5_000):
+for _ in range(200_000):
     NESTED = [NESTED]
 WRONG: list[tuple[str, Any]] = [
     *(("max", value) for value in ("1/0%", "101%", "30", -1, 0.5)),
