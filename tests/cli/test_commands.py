@@ -597,6 +597,18 @@ def test_progress_leaves_the_cursor_visible_so_that_a_kill_does_not_lose_it(
         assert seen.getvalue().rfind("\x1b[?25h") > seen.getvalue().rfind("\x1b[?25l")
 
 
+def test_an_option_that_may_name_code_in_a_deleted_folder(tmp_path: Path) -> None:
+    """Code may be in the current folder, which is found before the command runs."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"cd {gone} && rmdir {gone} && exec {' '.join(COMMAND)} count -t o200k_base {ROOT / 'LICENSE'}"
+    result = subprocess.run(["sh", "-c", script], env=ENVIRONMENT, capture_output=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == (
+        b"error: the current folder was deleted. Go to one that exists: cd ~ (input_unreadable)\n"
+    )
+
+
 def test_a_small_file_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read of the largest size allocates it, which fails in a process of less memory."""
 

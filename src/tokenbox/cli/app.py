@@ -72,7 +72,6 @@ def run(arguments: list[str]) -> int:
     gc.set_threshold(*_GC_THRESHOLDS)
     try:
         streams.check_streams()
-        _allow_code(arguments)
         COMMAND_LINE.set(arguments)
         status = _invoke(_normalized(arguments))
         streams.finish_output()
@@ -103,6 +102,7 @@ def _invoke(arguments: list[str]) -> int:
         streams.write_text(help_text(bold=terminal.is_seen() and terminal.has_colours()))
         return Exit.OK
     try:
+        _allow_code(arguments)
         app = build_app(_needed(arguments))
         status = app(args=arguments, prog_name="tokenbox", standalone_mode=False)
     except (streams.ReaderGoneError, TokenboxError):
