@@ -11,13 +11,16 @@ import pytest
 import tokenbox
 from tests import loops
 from tests.conversation.requests import request
-from tokenbox import layout
+from tokenbox import ctx, layout
 from tokenbox.ctx import limits_of
 from tokenbox.gateway.authentication import Grant
+from tokenbox.gateway.library import PolicyQuestion, chunks_of
 from tokenbox.gateway.models import not_served
 from tokenbox.gateway.refusals import Refusal
 from tokenbox.gateway.routes import Routes
 from tokenbox.gateway.settings import GatewaySettings
+from tokenbox.models import resolve
+from tokenbox.policy import Uncertain
 from tokenbox.tokenizers.registry import get
 
 if TYPE_CHECKING:
@@ -150,6 +153,35 @@ def test_one_number_on_every_route(gateway: RunningGateway) -> None:
     sources = gateway.post("/v1/enforce", body).json["why"]["sources"]
     assert sources["max_ctx"] == limits_of("gpt-4o-mini").sources["max_ctx"]
     assert sources["reserve_out"] == "the request"
+
+
+@pytest.mark.parametrize("mode", ["text", "json"])
+@pytest.mark.parametrize("max_ctx", [None, 1_000, 20_000])
+def test_the_default_reserve_is_that_of_the_library(mode: str, max_ctx: int | None) -> None:
+    body = {"chunks": ["hi"], "model": "gpt-4o", "output_mode": mode, "max_ctx": max_ctx}
+    use = resolve("gpt-4o")
+    given = PolicyQuestion(body, chunks_of(body), use, get("o200k_base"), Uncertain.MARGIN).enforcement()
+    expected = ctx.enforce("gpt-4o", ["hi"], mode, max_ctx=max_ctx, tokenizer="o200k_base").to_dict()
+    assert isinstance(expected["why"], dict)
+    assert given["ok"] is expected["ok"] is True
+    assert given["why"]["reserve_out"] == expected["why"]["reserve_out"]
+    assert given["why"]["sources"]["reserve_out"] == expected["why"]["sources"]["reserve_out"]
+
+
+def test_the_operators_rule_for_estimates_is_that_of_every_route(
+    start_gateway: Gateways, upstream: Stub
+) -> None:
+    """A bound over the window refuses a request, and plans and verdicts for it."""
+    config = f'[upstreams.stub]\nurl = "{upstream.url}"\nkind = "openai-compatible"\n'
+    gateway = start_gateway(config=config + '[policy]\nmax_ctx = 300\nuncertain = "bound"\n')
+    messages = [{"role": "user", "content": "word " * 100}]
+    refused = gateway.post("/v1/chat/completions", {"model": "stub", "messages": messages, "max_tokens": 7})
+    assert refused.json["error"]["code"] == "context_length_exceeded"
+    asked = {"model": "stub", "chunks": messages, "max_tokens_request": 7}
+    verdict = gateway.post("/v1/enforce", asked).json
+    assert (verdict["ok"], verdict["why"]["basis"]) == (False, "at_most")
+    plan = gateway.post("/v1/plan", {"model": "stub", "chunks": messages, "reserve_out": 7})
+    assert (plan.status, plan.json["error"]["code"]) == (400, "context_critical_overflow")
 
 
 def test_a_plan_asks_the_upstream_with_the_clients_own_key() -> None:

@@ -6,9 +6,10 @@ the package, of installed packages' entry points, and those that the operator al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tokenbox.catalog import Figure
 from tokenbox.compose.sections import layout
 from tokenbox.content.weight import weight_text
 from tokenbox.conversation.counters import tokenizer_of
@@ -16,7 +17,10 @@ from tokenbox.conversation.pieces import open_session
 from tokenbox.engine.result import Policy
 from tokenbox.errors import CodeNotAllowed, UnknownTokenizer
 from tokenbox.gateway.refusals import invalid_request
-from tokenbox.policy import Chunks, GuardLimits, enforce, pack, read_chunks
+from tokenbox.models import OutputMode
+from tokenbox.models.resolve import default_reserve, is_default_reserve, source_text
+from tokenbox.policy import Chunks, GuardLimits, Uncertain, enforce, pack, read_chunks
+from tokenbox.policy.enforcement import checked_mode
 from tokenbox.policy.errors import UnknownStrategy
 from tokenbox.policy.guard import FIELDS
 from tokenbox.policy.strategies import STRATEGY_NAMES, Strategy, strategy_of
@@ -73,32 +77,44 @@ def layout_of(body: dict[str, Any]) -> dict[str, Any]:
     return result.to_dict()
 
 
-def plan_of(
-    body: dict[str, Any], chunks: Chunks, model: ModelFigures | None, counter: Tokenizer | RequestCounter
-) -> dict[str, Any]:
-    """Answer ``POST /v1/plan``: what of the chunks would be sent."""
-    _check_fields(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
-    return pack(chunks, _limits(body, model), counter, _strategy(body), body.get("model")).to_dict()
+@dataclass(frozen=True, slots=True)
+class PolicyQuestion:
+    """A question of ``/v1/plan`` or ``/v1/enforce``. ``uncertain`` is the operator's rule for estimates."""
 
+    body: dict[str, Any]
+    chunks: Chunks
+    model: ModelFigures | None
+    counter: Tokenizer | RequestCounter
+    uncertain: Uncertain
 
-def enforcement_of(
-    body: dict[str, Any], chunks: Chunks, model: ModelFigures | None, counter: Tokenizer | RequestCounter
-) -> dict[str, Any]:
-    """Answer ``POST /v1/enforce``: whether the chunks may be sent, why, and what would make them fit."""
-    _check_fields(
-        body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", "strategy", *_LIMITS}
-    )
-    asked = body.get("max_tokens_request")
-    limits = _limits({**body, "reserve_out": body.get("reserve_out") if asked is None else asked}, model)
-    return enforce(
-        chunks,
-        limits,
-        counter,
-        output_mode=body.get("output_mode", "text"),
-        strategy=_strategy(body),
-        model=body.get("model"),
-        max_tokens_request=asked,
-    ).to_dict()
+    def plan(self) -> dict[str, Any]:
+        """Return what of the chunks would be sent."""
+        body = self.body
+        _check_fields(body, {"chunks", "strategy", "model", "tokenizer", *_LIMITS})
+        limits = _limits(body, self.model)
+        return pack(
+            self.chunks, limits, self.counter, _strategy(body), body.get("model"), self.uncertain
+        ).to_dict()
+
+    def enforcement(self) -> dict[str, Any]:
+        """Return whether the chunks may be sent, why, and what would make them fit."""
+        body = self.body
+        _check_fields(
+            body, {"chunks", "model", "tokenizer", "output_mode", "max_tokens_request", "strategy", *_LIMITS}
+        )
+        asked, mode = body.get("max_tokens_request"), checked_mode(body.get("output_mode", OutputMode.TEXT))
+        reserve = body.get("reserve_out") if asked is None else asked
+        return enforce(
+            self.chunks,
+            _limits({**body, "reserve_out": reserve}, self.model, mode),
+            self.counter,
+            output_mode=mode,
+            strategy=_strategy(body),
+            model=body.get("model"),
+            max_tokens_request=asked,
+            uncertain=self.uncertain,
+            max_output=None if self.model is None else self.model.max_output,
+        ).to_dict()
 
 
 def named_tokenizer(body: dict[str, Any]) -> Tokenizer | None:
@@ -127,8 +143,10 @@ def _strategy(body: dict[str, Any]) -> str | Strategy | None:
         ) from None
 
 
-def _limits(body: dict[str, Any], model: ModelFigures | None) -> GuardLimits:
-    """Return the limits in the body, else those of the model."""
+def _limits(
+    body: dict[str, Any], model: ModelFigures | None, mode: OutputMode = OutputMode.TEXT
+) -> GuardLimits:
+    """Return the limits in the body, else those of the model. A default reserve is of the stated window."""
 
     def stated(name: str, default: int | str | None) -> Any:  # noqa: ANN401  # checked by GuardLimits.of
         return default if body.get(name) is None else body[name]
@@ -141,13 +159,19 @@ def _limits(body: dict[str, Any], model: ModelFigures | None) -> GuardLimits:
     known = {} if model is None else model.sources
     sources = {name: known[figure] for figure, name in FIELDS.items() if figure in known}
     sources |= {name: "the request" for name in FIELDS.values() if body.get(name) is not None}
-    return GuardLimits.of(
+    limits = GuardLimits.of(
         max_ctx,
         stated("reserve_out", 0 if model is None or model.output_reserve is None else model.output_reserve),
         stated("headroom", "0" if model is None else weight_text(model.headroom)),
         stated("max_input", None if model is None else model.max_input),
         sources,
     )
+    if model is None or not is_default_reserve(sources.get("reserve_out")):
+        return limits
+    longest = None if model.max_output is None else Figure(model.max_output, known["max_output"])
+    reserve = default_reserve(longest, limits.max_ctx, limits.headroom, mode)
+    sources["reserve_out"] = source_text(reserve)
+    return replace(limits, reserve_out=reserve.value or 0, sources=sources)
 
 
 def chunks_of(body: dict[str, Any]) -> Chunks:

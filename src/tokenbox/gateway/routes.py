@@ -13,11 +13,10 @@ from tokenbox.gateway.asgi import Reply, json_bytes
 from tokenbox.gateway.calls import ApiCall, Headers, call_of, is_name, parse_body
 from tokenbox.gateway.library import (
     KnownCount,
+    PolicyQuestion,
     chunks_of,
-    enforcement_of,
     layout_of,
     named_tokenizer,
-    plan_of,
 )
 from tokenbox.gateway.local_counts import text_tokenizer
 from tokenbox.gateway.models import not_served
@@ -38,12 +37,10 @@ if TYPE_CHECKING:
     from tokenbox.gateway.incoming import Incoming
     from tokenbox.gateway.services import GatewayServices
     from tokenbox.gateway.upstream import Upstream
-    from tokenbox.models import ModelFigures, ModelUse
+    from tokenbox.models import ModelUse
     from tokenbox.tokenizers.protocol import Tokenizer
 
-    PolicyWork = Callable[
-        [dict[str, Any], Chunks, ModelFigures | None, Tokenizer | RequestCounter], dict[str, Any]
-    ]
+    PolicyWork = Callable[[PolicyQuestion], dict[str, Any]]
 
 TokenizerWork = Callable[["Tokenizer"], object]
 MODELS = "/v1/models"
@@ -81,8 +78,8 @@ class Routes:
             ("POST", "/tokenize", self._llama_route("/tokenize", _tokenized)),
             ("POST", "/detokenize", self._llama_route("/detokenize", _detokenized)),
             ("POST", "/v1/layout", self.layout),
-            ("POST", "/v1/plan", self._policy_route(plan_of)),
-            ("POST", "/v1/enforce", self._policy_route(enforcement_of)),
+            ("POST", "/v1/plan", self._policy_route(PolicyQuestion.plan)),
+            ("POST", "/v1/enforce", self._policy_route(PolicyQuestion.enforcement)),
         ):
             gateway.add(method, path, handler)
 
@@ -232,7 +229,8 @@ class Routes:
                 upstream = await self.services.models.upstream_of(model, grant.client_auth)
                 use = await self.services.models.use(upstream, model, grant.client_auth)
                 counter = await self._counter(body, chunks, tokenizer, upstream, use, grant.client_auth)
-            return Reply.of(await self._in_thread(lambda: work(body, chunks, use, counter)))
+            question = PolicyQuestion(body, chunks, use, counter, self.services.settings.uncertain)
+            return Reply.of(await self._in_thread(lambda: work(question)))
 
         return answer
 
