@@ -256,6 +256,34 @@ def test_a_call_with_an_absurd_limit_is_in_the_ledger(tmp_path: Path) -> None:
     assert [(call.usage, call.predicted.reserved_output) for call in table.calls] == [(Usage(7, 3), None)]
 
 
+def test_a_file_is_deleted_when_the_store_has_all_of_its_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then it is there, for a process that is killed meanwhile; in a store that fails, from its start."""
+    monkeypatch.setattr("tokenbox.gateway.spool.BATCH", 2)
+    spool = Spool(tmp_path)
+    entries = [{"id": name} for name in "abc"]
+    for entry in entries:
+        spool.append(b'{"id": "%s"}' % entry["id"].encode())
+    (path,) = tmp_path.iterdir()
+    taken: list[dict[str, Any]] = []
+    is_down = True
+
+    def take(batch: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        assert path.exists()
+        if taken and is_down:
+            raise StoreBusy("locked")
+        taken.extend(batch)
+        return ()
+
+    with pytest.raises(StoreBusy):
+        spool.drain(take)
+    assert (taken, path.exists()) == (entries[:2], True)
+    is_down, taken = False, []
+    assert spool.drain(take) == 3
+    assert (taken, path.exists()) == (entries, False)
+
+
 def test_a_call_has_its_end_in_the_ledger_though_its_figures_cannot_be_added(tmp_path: Path) -> None:
     recorder, table = books_in(tmp_path)
 

@@ -53,6 +53,17 @@ def test_numbers_of_its_lines(folder: Make, packed: Packed) -> None:
     assert f"\n5| {PROSE}" in shown(packed(folder(FILES)), 4_000, line_numbers=True)
 
 
+@pytest.mark.parametrize("budget", [800, 1_300, 2_000])
+def test_room_kept_for_an_introduction_that_needs_less_is_spent(
+    folder: Make, packed: Packed, budget: int
+) -> None:
+    """The entry point is chosen for its worth, so the room that was kept to introduce it is free."""
+    manifest = '[project]\nname = "board"\n[project.scripts]\nb = "run:main"\n'
+    entry_point = "import sys\n\n\ndef main(argv=()):\n    return sys.argv\n"
+    source = packed(folder({**FILES, "pyproject.toml": manifest, "src/run.py": entry_point}))
+    assert registry.get("o200k_base").count(shown(source, budget)) >= budget * 98 // 100
+
+
 def test_more_of_it_with_a_larger_budget_and_all_of_it_if_there_is_room(folder: Make, packed: Packed) -> None:
     source = packed(folder(FILES))
     lines = [shown(source, budget).count("\nParagraph ") for budget in (2_000, 8_000, 16_000)]
