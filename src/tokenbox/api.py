@@ -15,7 +15,7 @@ from tokenbox.compose.bound import count_of_text
 from tokenbox.compose.layout import SEPARATOR, Layout, LayoutOptions
 from tokenbox.compose.remembered import counted
 from tokenbox.compose.requests import Count, Counts, count_by, with_unseen
-from tokenbox.compose.sections import checked_sections, counter_of, lay_out_all
+from tokenbox.compose.sections import checked_sections, lay_out_all, layout_counter
 from tokenbox.compose.sections import layout as compose_layout
 from tokenbox.content.message import InvalidMessage
 from tokenbox.content.request import checked_fields, read_request
@@ -234,7 +234,7 @@ def whatif(  # noqa: PLR0913  # the options of `layout`, and the model
     """
     checked = checked_sections(sections)
     options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
-    counter = counter_of(checked, section_counter(checked, model, tokenizer), cache)
+    counter = layout_counter(checked, section_counter(checked, model, tokenizer), cache)
     return lay_out_all(checked, options, counter, budgets)
 
 
@@ -257,7 +257,7 @@ def breakpoints(  # noqa: PLR0913  # the options of `whatif`, for a range of bud
     """
     checked = checked_sections(sections)
     options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
-    counter = counter_of(checked, section_counter(checked, model, tokenizer), cache)
+    counter = layout_counter(checked, section_counter(checked, model, tokenizer), cache)
     return changes.breakpoints(checked, options, counter, low, high)
 
 

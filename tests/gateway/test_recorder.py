@@ -259,7 +259,7 @@ def test_a_call_with_an_absurd_limit_is_in_the_ledger(tmp_path: Path) -> None:
 def test_a_file_is_deleted_when_the_store_has_all_of_its_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until then it is there, for a process that is killed meanwhile; in a store that fails, from its start."""
+    """Until then it stays, for when this process is killed; after a failure all of it is taken again."""
     monkeypatch.setattr("tokenbox.gateway.spool.BATCH", 2)
     spool = Spool(tmp_path)
     entries = [{"id": name} for name in "abc"]

@@ -64,11 +64,11 @@ def layout(
     """
     checked = checked_sections(sections)
     options = LayoutOptions.of(checked, separator, policy, groups, reclaim=reclaim)
-    limit, counter = token_budget(budget), counter_of(checked, tokenizer, cache)
+    limit, counter = token_budget(budget), layout_counter(checked, tokenizer, cache)
     return _lay_out_deciding(checked, limit, options, counter) or _lay_out(checked, limit, options, counter)
 
 
-def counter_of(
+def layout_counter(
     sections: Sequence[Section],
     tokenizer: Counts,
     cache: CountCache | None = None,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tokenbox.conversation.template_format import TemplateFormat
 
 
-ServerCount = Callable[[dict[str, Any]], Any]
+AskServer = Callable[[dict[str, Any]], Any]
 """A function that asks a server for the count of a chat completions body; it may return an awaitable."""
 
 MAX_CACHED: Final = 10_000
@@ -44,7 +44,7 @@ class ServerFormat(CountsMessages):
     that will be sent, so its count is not exact.
     """
 
-    def __init__(self, count: ServerCount, name: str, *, exact: bool = True) -> None:
+    def __init__(self, count: AskServer, name: str, *, exact: bool = True) -> None:
         utf8(name)  # the name of a server is text
         self._ask = count
         self._known: dict[str, int] = {}
@@ -145,7 +145,7 @@ class ChatFormat:
         return openai_format(checked_name(model))
 
     @staticmethod
-    def from_server(count: ServerCount, name: str, *, exact: bool = True) -> ServerFormat:
+    def from_server(count: AskServer, name: str, *, exact: bool = True) -> ServerFormat:
         """Return a format that asks a server with ``count(body)``, a chat completions body, once each."""
         if not callable(count):
             raise UnsupportedOperation(f"count is a function that asks a server, not {shown(count):.60}.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenbox.compose.breakpoints import breakpoints
 from tokenbox.compose.layout import SEPARATOR, LayoutOptions
-from tokenbox.compose.sections import counter_of, lay_out_all, layout
+from tokenbox.compose.sections import lay_out_all, layout, layout_counter
 from tokenbox.counters import section_counter
 from tokenbox.documents.source import DocumentCode
 from tokenbox.engine.result import Policy
@@ -95,7 +95,7 @@ class LayoutDocument:
         cache: CountCache | None = None,
     ) -> list[Layout | ContextCriticalOverflow]:
         """Return a layout per budget, counting each text once. The document's own budget is ignored."""
-        counter = counter_of(self.sections, self._counter(tokenizer), cache)
+        counter = layout_counter(self.sections, self._counter(tokenizer), cache)
         return lay_out_all(self.sections, LayoutOptions.of(self.sections, **self._options), counter, budgets)
 
     def breakpoints(
@@ -105,7 +105,7 @@ class LayoutDocument:
         tokenizer: Counts | None = None,
     ) -> list[Breakpoint]:
         """Return the budgets from ``low`` to ``high`` at which a section's decision or form changes."""
-        counter = counter_of(self.sections, self._counter(tokenizer))
+        counter = layout_counter(self.sections, self._counter(tokenizer))
         options = LayoutOptions.of(self.sections, **self._options)
         return breakpoints(self.sections, options, counter, low, high)
 
