@@ -210,6 +210,25 @@ def test_changes_bring_their_files_and_what_refers_to_them(project: Path, packed
 
 
 @needs_git
+def test_changes_bring_the_definitions_that_the_changed_function_uses(folder: Make, packed: Packed) -> None:
+    """Also those that its unchanged lines use. What a change removed may be mentioned nowhere."""
+    used = (
+        "def make_widget(order):\n    one = Order(order)\n" + "    one = one + 1\n" * 12 + "    return one\n"
+    )
+    files = {f"src/other{n}.py": module(f"other_{n}") for n in range(9)}
+    files["src/orders.py"] = module("before_order") + "\n\nclass Order:\n    number = 17\n"
+    files["src/widget.py"] = f"{used}\n\ndef gone_for_good():\n    pass\n"
+    root = folder(files)
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
+        git(root, *arguments)
+    (root / "src/widget.py").write_text(used.replace("    return one", "    return [one]"))
+    pack = pack_source(packed(root, diff="HEAD"), "o200k_base", 900)
+    assert "-def gone_for_good" in pack.text
+    assert "one = Order(order)" in pack.text
+    assert "number = 17" in pack.text
+
+
+@needs_git
 def test_history_says_which_files_a_change_touched(project: Path, packed: Packed) -> None:
     for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
         git(project, *arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenbox.folder.cutting import names_in
+from tokenbox.folder.cutting import cut_all, names_in
 from tokenbox.folder.git import past_changes
 from tokenbox.worth.documents import Document, DocumentRole
 from tokenbox.worth.query import NamedPath, read_query
@@ -69,7 +69,7 @@ def weigh(
     if not has_goal:
         return Standing(documents, recent=recent)
     if focus or source.changes:
-        query = with_references(query, documents, *_near(source, focus))
+        query = with_references(query, documents, *_near(source, focus, memory))
     extra = history_scores(past, query, documents)
     worth = Relevance(documents, query, extra, recent, standing=True)
     if options.scorer is None:
@@ -77,15 +77,25 @@ def weigh(
     return Scored(worth, scorer_of(options.scorer), options.query or "", documents)
 
 
-def _near(source: Source, focus: Sequence[InFocus]) -> tuple[list[bytes], list[NamedPath]]:
-    """Return the texts that are in focus or were changed, and their places."""
+def _near(
+    source: Source, focus: Sequence[InFocus], memory: CountCache | None
+) -> tuple[list[bytes], list[NamedPath]]:
+    """Return the texts in focus, the changes with the pieces around them, and the places of all."""
     texts, places = [one.text for one in focus], [one.place for one in focus]
-    names = {file.name for file in source.files}
+    files = {file.name: file for file in source.files}
     for change in source.changes:
-        touched: list[int] = []
+        touched: set[int] = set()
         for hunk in change.hunks:
             changed = [line[1:] for line in hunk.lines.split(b"\n") if line[:1] in {b"+", b"-", b"@"}]
             texts.append(b"\n".join(changed))
-            touched += list(range(hunk.new_start, hunk.new_start + hunk.lines.count(b"\n")))
-        places.append(NamedPath(change.path, tuple(touched), is_whole=change.path in names))
+            touched |= set(range(hunk.new_start, hunk.new_start + hunk.lines.count(b"\n")))
+        file = files.get(change.path)
+        if file is not None and file.text is not None:
+            pieces = cut_all([(file.data, file.kind.outline)], memory)[0].pieces
+            texts += [
+                file.data[piece.start : piece.end]
+                for piece in pieces
+                if not touched.isdisjoint(range(piece.first + 1, piece.last + 1))
+            ]
+        places.append(NamedPath(change.path, tuple(sorted(touched)), is_whole=file is not None))
     return texts, places

@@ -49,7 +49,7 @@ def with_references(
     ties = [
         (times * log2(len(documents) + 1, mentioned[name]), name)
         for name, times in used.items()
-        if (mentioned[name] <= most if name in own else 0 < defined[name] <= _MAX_DEFINITIONS)
+        if (0 < mentioned[name] <= most if name in own else 0 < defined[name] <= _MAX_DEFINITIONS)
         and not _KEYWORD.match(name)
     ]
     ties.sort(key=lambda tie: (-tie[0], tie[1]))
