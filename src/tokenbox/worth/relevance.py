@@ -11,7 +11,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from math import isqrt
 from typing import TYPE_CHECKING
 
 from tokenbox.characters import lower
@@ -42,14 +41,13 @@ MEMBER = 50
 _MENTIONS = 12
 # The first piece of a document, with its imports, inherits this much more.
 FIRST = 60
-# A piece of a document with few pieces inherits more: this share, divided by the square root of their number.
 # A piece next to a match gets this share of the match.
-SMALL, NEIGHBOUR = 30, 15
+NEIGHBOUR = 15
 # A piece gets this share of the average match of the best documents in its folder.
 FOLDER, _BEST_OF_FOLDER = 30, 5
 # The document of highest standing gets this share of the best match, which decides if the query matches
 # little.
-STANDING = 15
+STANDING = 25
 # A document gets this share of the match of its test, and a test of the tested document's, if at most
 # _NAMESAKES documents have the name.
 OF_TEST, OF_TESTED, _NAMESAKES = 30, 25, 2
@@ -164,7 +162,7 @@ class Relevance:
 
     def piece(self, i: int, span: PieceSpan) -> int:
         """Return the worth of a piece of document ``i``, ignoring its neighbours."""
-        return self._piece_worth(i, span, self._piece_match(i, span), 1)
+        return self._piece_worth(i, span, self._piece_match(i, span))
 
     def _piece_match(self, i: int, span: PieceSpan) -> int:
         """Return the match of a piece by its words, names and path."""
@@ -175,10 +173,9 @@ class Relevance:
         body = self._scan(i).between(span.start, span.end)
         return self._lexical.score(body, names, self._paths.get(i, {}), span.end - span.start, WINDOW, PIECE)
 
-    def _piece_worth(self, i: int, span: PieceSpan, match: int, pieces: int) -> int:
-        """Return the worth of a piece from its match and the number of pieces in its document."""
+    def _piece_worth(self, i: int, span: PieceSpan, match: int) -> int:
+        """Return the worth of a piece from its match."""
         share = DOCUMENT if span.first else DOCUMENT * (100 + FIRST) // 100
-        share += SMALL * 100 // isqrt(pieces * 10_000)
         score = match + self._scores.get(i, 0) * share // 100 + self._context_score(i)
         score += self._best * (self._symbol_bonus(span) + self._member_bonus(i, span)) // 100
         lines = self._named_lines.get(i)
@@ -212,12 +209,11 @@ class Relevance:
         All pieces of a document are consecutive. A piece next to a match is worth more than alone.
         """
         matches = [self._piece_match(i, span) for i, span in pieces]
-        number = Counter(i for i, _ in pieces)
         worths = []
         for n, (i, span) in enumerate(pieces):
             beside = [m for m in (n - 1, n + 1) if 0 <= m < len(pieces) and pieces[m][0] == i]
             near = max((matches[m] for m in beside), default=0) * NEIGHBOUR // 100
-            worths.append(self._piece_worth(i, span, matches[n] + near, number[i]))
+            worths.append(self._piece_worth(i, span, matches[n] + near))
         return worths
 
     def _scan(self, i: int) -> Match:
