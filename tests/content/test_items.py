@@ -999,6 +999,20 @@ def test_all_that_an_object_with_a_role_sends_is_counted() -> None:
         assert (expected > 40, tokenbox.count([row], model="gpt-4o").total) == (True, expected)
 
 
+def test_a_method_with_the_name_of_a_field_is_no_field_of_the_message() -> None:
+    class Row:
+        role = "assistant"
+        content = "x"
+
+        def reasoning(self) -> str:
+            return "Think. " * 40
+
+        thinking = name = tool_calls = reasoning
+
+    equal = {"role": "assistant", "content": "x"}
+    assert tokenbox.count([Row()], model="gpt-4o").total == tokenbox.count([equal], model="gpt-4o").total
+
+
 def test_a_role_of_a_tool_in_smolagents_is_one_of_a_chat() -> None:
     """As smolagents sends them: its calls as the assistant, its observations as the user."""
 

@@ -67,7 +67,8 @@ _ATTRIBUTES: Final = "name tool_calls tool_call_id function_call reasoning_conte
 def _of_attributes(value: Any, role: str) -> Given:
     """Return a message of an object such as a dataclass or a row of a database, by its attributes."""
     given = {name: getattr(value, name, None) for name in _ATTRIBUTES}
-    found = {name: as_plain(field) for name, field in given.items() if field is not None}
+    stated = {name: field for name, field in given.items() if not (field is None or callable(field))}
+    found = {name: as_plain(field) for name, field in stated.items()}
     return {"role": role, "content": as_plain(value.content), **found}
 
 
