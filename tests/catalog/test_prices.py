@@ -330,3 +330,15 @@ def test_of_two_sources_that_differ_each_rate_is_the_higher() -> None:
     price = _settled(dear_to_read, dear_to_write, "someone")
     assert (price.input, price.output, price.cached_input) == (Decimal(3), Decimal(9), Decimal("0.1"))
     assert price.is_estimate
+
+
+def test_a_longer_request_has_the_higher_rates_of_both_prices_too() -> None:
+    """One source has a rate for long requests that is lower than the other's rate for all."""
+    tier = PriceTier(200_000, Decimal(4), Decimal(20))
+    tiered = Price(Decimal(2), Decimal(10), note=_BORROWED, tiers=(tier,))
+    flat = Price(Decimal(6), Decimal(15))
+    settled = _settled(tiered, flat, "someone")
+    for tokens in (0, 200_000, 200_001):
+        one, other, both = (each.at(tokens) for each in (tiered, flat, settled))
+        assert both.input == max(one.input or 0, other.input or 0)
+        assert both.output == max(one.output or 0, other.output or 0)

@@ -180,8 +180,13 @@ def _settled(found: Price, other: Price, provider: str) -> Price:
     # genai-prices has one table for Gemini's own API and Vertex AI.
     if is_borrowed or provider == "vertex_ai":
         lower, higher = sorted((found, other), key=_known_rates)
-        rates: dict[str, Any] = {name: _higher(found, other, name) for name in RATES}  # so that a cap holds
-        return replace(higher, **rates, tiers=found.tiers, note=_HIGHER, others=(lower,))
+        starts = sorted({tier.above for tier in (*found.tiers, *other.tiers)})
+
+        def rates(tokens: int) -> dict[str, Any]:  # the higher, so that a cap holds
+            return {name: _higher(found.at(tokens), other.at(tokens), name) for name in RATES}
+
+        tiers = tuple(PriceTier(start, **rates(start + 1)) for start in starts)
+        return replace(higher, **rates(0), tiers=tiers, note=_HIGHER, others=(lower,))
     return replace(found, others=(other,))
 
 
