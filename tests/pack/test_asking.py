@@ -179,6 +179,24 @@ def test_what_is_in_focus(
             in_focus(files, [focus])
 
 
+@pytest.mark.parametrize(
+    ("focus", "path"),
+    [
+        ("src/12:30.py", "src/12:30.py"),
+        ("12:30.py:noon", "src/12:30.py"),
+        ("a\tb/c.py", "a\\tb/c.py"),
+        ("a\\tb/c.py", "a\\tb/c.py"),
+        ("a\tb", "a\\tb/c.py"),
+        ("b:c/d.py:last", "b:c/d.py"),
+        ("b:c", "b:c/d.py"),
+        ("b", "b"),
+    ],
+)
+def test_a_focus_names_any_name(folder: Make, packed: Packed, focus: str, path: str) -> None:
+    files = {"src/12:30.py": module("noon"), "a\tb/c.py": "", "b": "c = 1\n", "b:c/d.py": module("last")}
+    assert [one.place.path for one in in_focus(packed(folder(files)).files, [focus])] == [path]
+
+
 def test_a_focus_is_not_on_files_of_the_same_name(folder: Make, packed: Packed) -> None:
     text = "".join(f"value_{n} = {n} * 17\n" for n in range(60))
     root = folder(

@@ -42,7 +42,7 @@ def in_focus(files: Sequence[File], focus: Iterable[str], memory: CountCache | N
     """
     found: list[InFocus] = []
     for named in focus:
-        path, _, part = named.partition(":")
+        path, part = _split(files, named)
         chosen = _files_of(files, named, path)
         if part and len(chosen) > 1:
             raise FocusProblem(f"focus {named}: {path!r} is a folder, which defines nothing.", path=path)
@@ -52,15 +52,39 @@ def in_focus(files: Sequence[File], focus: Iterable[str], memory: CountCache | N
     return found
 
 
-def _files_of(files: Sequence[File], named: str, path: str) -> list[File]:
-    """Return the file at a path, or those in a folder."""
+def _split(files: Sequence[File], named: str) -> tuple[str, str]:
+    """Return the path and what follows it: the longest path that names a file, as names may have colons."""
+    ends = [len(named), *(at for at in reversed(range(len(named))) if named[at] == ":")]
+    is_path = (at for at in ends if _at(files, named[:at]) or _ending(files, named[:at]))
+    end = next(is_path, ends[-1])
+    return named[:end], named[end + 1 :]
+
+
+def _at(files: Sequence[File], path: str) -> list[File]:
+    """Return the file at a path, which is as on the disk or as shown, or those in a folder."""
     wanted = path.removeprefix("./").rstrip("/")
     start = "" if wanted in {"", "."} else f"{wanted}/"
-    chosen = [file for file in files if file.name == wanted]
-    chosen = chosen or [file for file in files if path and file.name.startswith(start)]
+    return [file for file in files if wanted in _names(file)] or [
+        file for file in files if path and any(name.startswith(start) for name in _names(file))
+    ]
+
+
+def _ending(files: Sequence[File], path: str) -> list[File]:
+    """Return the files whose path ends like this one."""
+    end = f"/{path.removeprefix('./').rstrip('/')}"
+    return [file for file in files if any(name.endswith(end) for name in _names(file))]
+
+
+def _names(file: File) -> tuple[str, str]:
+    return file.path, file.name
+
+
+def _files_of(files: Sequence[File], named: str, path: str) -> list[File]:
+    """Return the file at a path, or those in a folder."""
+    chosen = _at(files, path)
     if chosen:
         return chosen
-    ending = [file for file in files if file.name.endswith(f"/{wanted}")]
+    ending = _ending(files, path)
     if len(ending) == 1:
         return ending
     if ending:
@@ -68,7 +92,7 @@ def _files_of(files: Sequence[File], named: str, path: str) -> list[File]:
         more = f" and {len(ending) - _MAX_NAMED} more" if len(ending) > _MAX_NAMED else ""
         problem = f"{len(ending)} files end with {path!r}: {names}{more}. Give more of the path."
         raise FocusProblem(f"focus {named}: {problem}", path=path)
-    last = wanted.rpartition("/")[2]
+    last = path.rstrip("/").rpartition("/")[2]
     by_name = {file.name.rpartition("/")[2]: file.name for file in files}
     near = [by_name[name] for name in difflib.get_close_matches(last, by_name, 1)]
     hint = _did_you_mean(near) or " List the files: tokenbox pack . --tree"
