@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -622,6 +623,25 @@ def test_a_small_file_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(streams, "standard_input", lambda: Blocks(text))
     assert streams.read_bytes("-") == text
     assert asked == [1 << 20, 1 << 20]  # the second one ends short: nothing is read after the end
+
+
+def test_standard_input_that_does_not_block_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with open(reader, encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert streams.standard_input() is stdin.buffer
+        assert os.get_blocking(reader)  # so that a read waits for the rest, and is not cut short without it
+
+        def write_later() -> None:
+            with open(writer, "wb") as rest:
+                rest.write(b"two")
+
+        os.write(writer, b"one ")
+        later = threading.Thread(target=write_later)
+        later.start()
+        assert streams.read_bytes("-") == b"one two"
+        later.join()
 
 
 def test_too_little_memory_is_no_bug(tokenbox: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

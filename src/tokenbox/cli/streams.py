@@ -56,6 +56,10 @@ def standard_input() -> BinaryIO:
     """Return standard input as a binary file. Raises :class:`UnreadableInput` if it is closed."""
     if sys.stdin is None:
         raise UnreadableInput("standard input is closed.", file=STDIN)
+    if sys.platform != "win32":
+        with suppress(OSError):  # a test's stream, which is no file
+            # A non-blocking pipe, which Node.js may pass, would end where nothing has been written yet.
+            os.set_blocking(sys.stdin.fileno(), True)
     return sys.stdin.buffer
 
 
