@@ -260,13 +260,49 @@ def test_all_of_a_requests_quotas_are_taken_or_none() -> None:
     async def it() -> None:
         store, large, small = Shared(), bucket(1000, "large"), bucket(10, "small")
         quotas = LeasedQuotas(store, lambda: 0.0, later)
+        store.used[small.name] = 1  # of another process
         with pytest.raises(QuotaExceeded):
-            await quotas.take("a", [Take(large, 100), Take(small, 11)])
+            await quotas.take("a", [Take(large, 100), Take(small, 10)])
+        store.used[small.name] = 0
         assert store.used[large.name] == 0, "it is there for other processes at once"
         await quotas.take("b", [Take(large, 1000), Take(small, 10)])
         await quotas.settle("b", [])
         await quotas.close()
         assert store.used == {large.name: 0, small.name: 0}
+
+    asyncio.run(it())
+
+
+def test_a_refused_request_is_told_what_it_asked_for() -> None:
+    """Also if another one settles before the store answers: 50 of 100 fit later, 140 never."""
+
+    async def it() -> None:
+        store, day = Shared(), bucket(100)
+        quotas = LeasedQuotas(store, lambda: 0.0, later)
+        await quotas.take("a", [Take(day, 90)])
+        store.used[day.name] += 10  # of another process
+        taking = asyncio.create_task(quotas.take("b", [Take(day, 50)]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the store is asked
+        await quotas.settle("a", [])
+        with pytest.raises(QuotaExceeded) as refused:
+            await taking
+        assert refused.value.amount == 50
+        await quotas.close()
+
+    asyncio.run(it())
+
+
+def test_a_request_is_told_first_of_a_quota_that_it_can_never_fit() -> None:
+    async def it() -> None:
+        full, small = bucket(100, "full"), bucket(10, "small")
+        quotas = LeasedQuotas(Shared(), lambda: 0.0, later)
+        await quotas.take("a", [Take(full, 100)])
+        with pytest.raises(QuotaExceeded) as refused:
+            await quotas.take("b", [Take(full, 50), Take(small, 50)])
+        assert refused.value.level.bucket == small
+        await quotas.settle("a", [])
+        await quotas.close()
 
     asyncio.run(it())
 

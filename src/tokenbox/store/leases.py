@@ -128,7 +128,8 @@ class LeasedQuotas:
             self._cleaner = asyncio.get_running_loop().create_task(self._return_idle())
         taken = self._open[reservation] = []
         try:
-            for take in takes:
+            # First what can never fit, as a client is told of one quota: waiting for another does not help.
+            for take in sorted(takes, key=lambda take: take.amount <= take.bucket.quota.limit):
                 lease = await self._with_free(take)
                 lease.take(take.amount, self._clock())
                 taken.append((lease, take.amount))
@@ -192,7 +193,10 @@ class LeasedQuotas:
             with suppress(QuotaExceeded):
                 await self._hold(lease, lease.spent + amount + block)
                 return
-        await self._hold(lease, lease.spent + amount)
+        try:
+            await self._hold(lease, lease.spent + amount)
+        except QuotaExceeded:  # of a difference that others' settling may have changed
+            raise QuotaExceeded(lease.left, amount) from None
 
     async def _shrink(self, lease: Lease, ahead: int = 0) -> None:
         """Hold what is spent and ``ahead``; usage beyond what was taken counts, too."""
@@ -220,7 +224,7 @@ class LeasedQuotas:
             level = await self._store.hold(lease.name, Take(lease.bucket, amount), check=check)
         except QuotaExceeded as error:  # nothing has changed in the store
             lease.level = error.level.used
-            raise QuotaExceeded(lease.left, amount - lease.spent) from None
+            raise
         except BaseException:
             self._away_until = self._clock() + RETRY_SECONDS
             lease.is_unsure = True
