@@ -394,8 +394,11 @@ def test_another_shell_that_is_faster_twice_does_not_end_the_storing(
     assert [notice for notice in heard.notices if "not stored" in notice] == []
 
 
-def test_a_file_that_cannot_be_written_is_named_with_the_reason(start: Begin, llama: LlamaServer) -> None:
+def test_a_file_that_cannot_be_written_is_named_with_the_reason(
+    start: Begin, llama: LlamaServer, tmp_path: Path
+) -> None:
     session, heard = start(llama.url)
     take(session, "hello")
-    take(session, ":export /nonexistent/talk.md")
-    assert heard.problems[-1].message == "/nonexistent/talk.md cannot be written: No such file or directory."
+    path = tmp_path / "missing/talk.md"
+    take(session, f":export {path}")
+    assert heard.problems[-1].message == f"{path} cannot be written: No such file or directory."

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 DEFAULT_CACHE = CountCache()
 
 
+def cache_of(cache: CountCache | None) -> CountCache:
+    """Return ``cache``, or that of all layouts. Raises ``LayoutError`` for anything else."""
+    if cache is not None and not isinstance(cache, CountCache):
+        raise LayoutError(f"cache is a CountCache, not {shown(cache)}.")
+    return DEFAULT_CACHE if cache is None else cache
+
+
 class Counter:
     """A tokenizer with a cache. All counts of one layout go through it.
 
@@ -38,16 +45,13 @@ class Counter:
         *,
         checked: bool = False,
     ) -> None:
-        if cache is not None and not isinstance(cache, CountCache):
-            raise LayoutError(f"cache is a CountCache, not {shown(cache)}.")
+        cache = cache_of(cache)
         self.tokenizer = tokenizer
         self._count_one, self._count_each = tokenizer.count, tokenizer.count_batch
         if checked and isinstance(tokenizer, GuardedTokenizer):
             self._count_one, self._count_each = tokenizer.count_checked, tokenizer.count_each_checked
         self.requests = requests
-        self._cache = None
-        if is_worth_remembering(tokenizer):
-            self._cache = DEFAULT_CACHE if cache is None else cache
+        self._cache = cache if is_worth_remembering(tokenizer) else None
         self._windows = self._cache if self._cache is not None and self._cache.keeps_windows else None
         self._small: dict[str, int] = {"": 0}
         self._sizes: tuple[Sequence[Section], Measured[int]] | None = None

@@ -6,7 +6,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
-from tokenbox.compose.counting import DEFAULT_CACHE
+from tokenbox.compose.counting import cache_of
 from tokenbox.tokenizers.cache import is_worth_remembering
 from tokenbox.tokenizers.protocol import BaseTokenizer
 
@@ -31,7 +31,7 @@ class CountAhead:
         if isinstance(tokenizer, BaseTokenizer):
             tokenizer.expect(expected)
         self.tokenizer = tokenizer
-        self.cache = DEFAULT_CACHE if cache is None else cache
+        self.cache = cache_of(cache)
         self._worthwhile = is_worth_remembering(tokenizer)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tokenbox-ahead")
         self._begun: list[Future[None]] = []
