@@ -24,7 +24,7 @@ from tokenbox.folder import read, rules, secret_lines, secrets, survey
 from tokenbox.folder.redacted import without_secrets
 from tokenbox.folder.secret_lines import DETECTORS
 from tokenbox.folder.secret_shapes import CONTEXTS, KEYS
-from tokenbox.folder.secrets import redact, redact_all
+from tokenbox.folder.secrets import Redacted, redact_all
 from tokenbox.store.stored_counts import FILE_NAME, StoredCounts
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ SECRETS = {
     "Google API Key": "AIza" + "SyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY",
     "Hugging Face Token": "hf_" + "aB3dE6gH9j" * 3 + "kLmN",
 }
+
+
+def redact(content: bytes, path: str) -> Redacted:
+    return redact_all([(content, path)])[0]
 
 
 def with_mark(cleaned: bytes, mark: str) -> str:

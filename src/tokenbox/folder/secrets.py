@@ -137,13 +137,8 @@ class Redacted(NamedTuple):
     notes: list[Note]
 
 
-def redact(content: bytes, path: str) -> Redacted:
-    """Replace each secret in ``content`` (UTF-8) by ``[redacted: KIND]``."""
-    return redact_all([(content, path)])[0]
-
-
 def redact_all(contents: Sequence[tuple[bytes, str]]) -> list[Redacted]:
-    """Replace each secret in each of the ``contents``, which are given with their paths."""
+    """Replace each secret in the ``contents`` (UTF-8, each with its path) by ``[redacted: KIND]``."""
     whole = b"\n".join(content for content, _ in contents)
     has_private_keys = any(map(whole.__contains__, private_keys.MARKS))
     found: list[Redacted] = []

@@ -328,8 +328,8 @@ class WireConnection(asyncio.Protocol):
             return
         self._deadline = self._loop.time() + self._bounds.idle_seconds
         self._size_without_body += len(data)
-        if self._size_without_body > _MAX_HEAD + _HIGH_WATER:
-            limit = _MAX_HEAD + _HIGH_WATER
+        limit = _MAX_HEAD + _HIGH_WATER
+        if self._size_without_body > limit:
             self._fail(Failure.GARBLED, ValueError(f"more than {limit:,} bytes without a body"))
             return
         try:

@@ -32,7 +32,9 @@ def counted_once(texts: Sequence[Sequence[int]], worths: Sequence[int]) -> list[
     known: dict[int, list[Sequence[int]]] = {}
     for n in sorted(range(len(worths)), key=lambda n: (-worths[n], n)):
         keys = texts[n][:_KEYS]
-        if any(_is_copy(frozenset(texts[n]), other) for key in keys for other in known.get(key, ())):
+        alike = [other for key in keys for other in known.get(key, ())]
+        own = frozenset(texts[n]) if alike else frozenset()
+        if any(_is_copy(own, other) for other in alike):
             found[n] //= _LESS
             continue
         for key in keys:
